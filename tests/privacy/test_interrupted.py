@@ -381,4 +381,4 @@ def test_whatever_charges_a_shared_ledger_keeps_what_it_pays_for():
             if isinstance(call, ast.Call) and CHARGES.search(ast.unparse(call.func)):
                 charging += 1
                 assert id(call) in kept or place in ELSEWHERE, f"{place}: line {call.lineno}"
-    assert charging > 15
+    assert 5 < charging < 12  # most calls charge in the one planned run
