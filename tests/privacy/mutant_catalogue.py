@@ -5627,6 +5627,26 @@ LEAST_SQUARES = (
         "in_rounds, last = ROUND * min(1, rounds)",
     ),
     plant(
+        "later-grams-for-nothing",
+        "Grams after the first are not taken off what is left for the steps",
+        PCN_PLAN,
+        (
+            "tests/optimize/test_repeated_whitening.py::test_nearly_collinear_columns_have_the_errors_of_an_exact_fit",
+        ),
+        "1 + first * (1.0 + WHITENING * later_grams)",
+        "1 + first",
+    ),
+    plant(
+        "later-grams-of-several-losses-for-nothing",
+        "fits that share a start are planned as if it had one Gram",
+        PCN_PLAN,
+        (
+            "tests/privacy/test_samples.py::test_whatever_a_sample_tells_is_paid_with_what_was_refused_first",
+        ),
+        "product(totals, kinds, (0, MAX_LATER_GRAMS))",
+        "product(totals, kinds, (0,))",
+    ),
+    plant(
         "foreseen-lengths-for-nothing",
         "the second histogram of a loss with a link is not taken off what is left",
         PCN_PLAN,

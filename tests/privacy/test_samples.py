@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity import histogram
 from dpfast.solvers.pcn.histogram import SINGLE_BIN_SDS, bin_edges
-from dpfast.solvers.pcn.plan import SHARES, BudgetAllocation, prices
+from dpfast.solvers.pcn.plan import MAX_LATER_GRAMS, SHARES, BudgetAllocation, prices
 from tests.loops import each
 from tests.privacy.test_whitened import observed_value
 
@@ -203,14 +204,16 @@ def test_whatever_a_sample_tells_is_paid_with_what_was_refused_first(asks):
         ends = [(min(some), max(some)) for some in planned]
         purse = BudgetAllocation(n, 4, mu)
         most = purse.max_rounds(asks[0])
-        for rounds in range(min(1, most), most + 1):
-            for told in (True, False, None):
-                asked = purse.budgets(asks, rounds, sampled=told)
-                last = math.hypot(*asked.steps[1:])
-                for some, (low, high) in zip(
-                    (asked[:1], asked[1:2], asked[2:3], (*asked.steps, last)), ends, strict=True
-                ):
-                    assert low <= min(some) and max(some) <= high, (n, mu, told)
+        for rounds, told, later_grams in product(
+            range(min(1, most), most + 1), (True, False, None), range(MAX_LATER_GRAMS + 1)
+        ):
+            asked = purse.budgets(asks, rounds, sampled=told, later_grams=later_grams)
+            grams = asked.matrix, asked.whitening
+            last = math.hypot(*asked.steps[1:])
+            for some, (low, high) in zip(
+                (grams, asked[1:2], asked[2:3], (*asked.steps, last)), ends, strict=True
+            ):
+                assert low <= min(some) and max(some) <= high, (n, mu, told)
 
 
 def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(monkeypatch):

@@ -96,7 +96,7 @@ def begin(
     # in a direction of very few records, a subsample has too few of them
     few_rows = rows.subsample() if initial.well_determined else rows
     intercept = initial.unmapping[:, 0] if setting.intercept else None
-    return Run(rows, few_rows, setting, allocation, intercept, has_start)
+    return Run(rows, few_rows, setting, allocation, intercept, has_start, initial.n_later_grams)
 
 
 def stopping_rule(
@@ -170,6 +170,9 @@ def finalize(
         nonconvergence = mapping @ nonconvergence
     signal = slope_signal(theta, None if run.intercept is None else back @ run.intercept)
     known, norms, radius = whitening.known, local.norms, whitening.radius
+    hidden = known <= 0.0
+    if initial.is_repeated:  # a direction that was clear then is clearly above noise here
+        hidden |= whitening.values <= whitening.floor
     return SolverResult(
         theta=mapping @ theta,
         mapping=mapping,
@@ -180,7 +183,7 @@ def finalize(
         residual_bias_var=bias_variance(
             known, solution.noises, signal, initial.variance, clipping.bias
         ),
-        n_hidden=max(solution.n_hidden, int(np.count_nonzero(known <= 0.0))),
+        n_hidden=max(solution.n_hidden, int(np.count_nonzero(hidden))),
         bound=clipping.bound,
         clipped_share=clipping.clipped_share,
         clipping_bias=clipping.bias,

@@ -15,7 +15,7 @@ from dpfast.models.losses import MASSES, NODES
 from dpfast.solvers.pcn.curvature import bounded_curvature
 from dpfast.solvers.pcn.histogram import released_norms
 from dpfast.solvers.pcn.plan import TINY, Budgets, Setting
-from dpfast.solvers.pcn.precondition import Preconditioner, precondition
+from dpfast.solvers.pcn.precondition import Preconditioner, repeated_whitening
 from dpfast.solvers.pcn.scores import SIGNAL_SDS
 from dpfast.solvers.pcn.search import TRUST_REGION
 
@@ -50,16 +50,20 @@ class InitialEstimate(NamedTuple):
     variance: Array
     scale: float
     well_determined: bool
+    #: Number of Grams after the first, and whether they are in the map.
+    n_later_grams: int = 0
+    is_repeated: bool = False
 
 
 def initial_estimate(
     rows: PreconditionedQueries, setting: Setting, budget: Budgets
 ) -> InitialEstimate:
-    """Release the rows' Gram, a pilot estimate and the residuals' scale."""
+    """Release the rows' Grams, a pilot estimate and the residuals' scale."""
     p, few_rows = rows.dimension, rows.subsample()
     typical_radius = FIRST_RADIUS * p**0.5
     radius = max(typical_radius, FIRST_PART * budget.longest_radius(few_rows.n, p))
-    whitening = precondition(few_rows.gram(radius, budget.matrix))
+    repeated = repeated_whitening(few_rows, radius, typical_radius, budget)
+    whitening = repeated.preconditioner
     loss = setting.loss
     if loss.link == "identity":
         cap = PILOT_CAP
@@ -81,7 +85,9 @@ def initial_estimate(
         scale = residual_scale(rows.subsample(), theta, loss, budget.histogram)
     well_determined = bool(whitening.values[0] > SIGNAL_SDS * whitening.floor)
     mapping, unmapping = whitening.whiten, whitening.unwhiten
-    return InitialEstimate(rows, mapping, unmapping, theta, variance, scale, well_determined)
+    return InitialEstimate(
+        rows, mapping, unmapping, theta, variance, scale, well_determined, *repeated[1:]
+    )
 
 
 def residual_scale(rows: PreconditionedQueries, theta: Array, loss: Loss, mu: float) -> float:

@@ -26,6 +26,10 @@ SMALL_SAMPLE_EXTRA = 1.0
 #: norms.  The score of the last round is the first step's, and has its share.
 ROUND = 0.25
 
+#: Largest number of Grams after the first, for directions that it leaves unclear: three that
+#: whiten, and one that checks.  And the part of a matrix's share that each spends.
+MAX_LATER_GRAMS, WHITENING = 4, 0.5
+
 #: Largest number of rounds: in small samples there are fewer, because each has its noise.
 MAX_ROUNDS = 6
 
@@ -124,13 +128,19 @@ class Budgets(NamedTuple):
         """Budgets of one round."""
         return Budgets(*[mu * ROUND**0.5 for mu in self[:3]])
 
+    @property
+    def whitening(self) -> float:
+        """Budget of a Gram after the first one."""
+        return self.matrix * WHITENING**0.5
+
     def longest_radius(self, n: int, p: int) -> float:
         """Return the radius at which the noise of a Gram is as large as allowed."""
         return (0.5 * GRAM_NOISE * n * self.matrix) ** 0.5 * p**-0.25
 
-    def initial_cost(self, asks: QueryCounts) -> float:
+    def initial_cost(self, asks: QueryCounts, later_grams: int) -> float:
         """Return the cost of all queries of :func:`initial_estimate`."""
-        return math.hypot(self.matrix, self.vector, asks[2] * self.histogram)
+        more = self.whitening * later_grams**0.5
+        return math.hypot(self.matrix, more, self.vector, asks[2] * self.histogram)
 
 
 class BudgetAllocation(NamedTuple):
@@ -156,9 +166,14 @@ class BudgetAllocation(NamedTuple):
 
     @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
     def budgets(
-        self, asks: QueryCounts, rounds: int, begun: bool = False, sampled: bool | None = None
+        self,
+        asks: QueryCounts,
+        rounds: int,
+        begun: bool = False,
+        sampled: bool | None = None,
+        later_grams: int = 0,
     ) -> Budgets:
-        """Divide the total for this number of rounds.
+        """Divide the total for this number of rounds, and of Grams after the first.
 
         ``sampled``: whether a subsample gives the curvature, or not; None where none is drawn.
         """
@@ -167,7 +182,7 @@ class BudgetAllocation(NamedTuple):
         part = [share * times for share in SHARES.values()]
         in_rounds, last = ROUND * rounds, ROUND * curvature_varies
         amounts = (
-            1 + first + in_rounds + (0.0 if sampled else last),
+            1 + first * (1.0 + WHITENING * later_grams) + in_rounds + (0.0 if sampled else last),
             first + in_rounds,
             2 + extra_histograms + first * needs_scale + in_rounds + (ROUND if sampled else last),
         )
@@ -191,29 +206,30 @@ def prices(
     """List every possible cost of a Gram, a moment, a histogram and a step: public, and cached.
 
     Fits of these kinds run together, each with a part of the total after the initial estimate.
-    The number of rounds may be any; a subsample may be given up before it is queried.
+    The numbers of rounds and of Grams may be any; a subsample may be given up before it is
+    queried.
     """
     grams: set[float] = set()
     moments, histograms, steps = set(grams), set(grams), set(grams)
     shares_start = len(kinds) > 1
-    for mu, asks in product(totals, kinds):
+    for mu, asks, later_grams in product(totals, kinds, (0, MAX_LATER_GRAMS)):
         start_cost = 0.0
         if shares_start:
             first = BudgetAllocation(n, p, mu).budgets(kinds[0], 1)
-            grams.add(first.matrix)
+            grams.update((first.matrix, first.whitening))
             moments.add(first.vector)
             histograms.add(first.histogram)
-            start_cost = first.initial_cost(kinds[0])
+            start_cost = first.initial_cost(kinds[0], later_grams)
         allocation = BudgetAllocation(n, p, math.sqrt(mu**2 - start_cost**2) * part)
         max_rounds = allocation.max_rounds(asks[0])
         for rounds, told_by_sample in product(
             {min(1, max_rounds), max_rounds}, (None, True, False)[: 1 + 2 * sampled]
         ):
-            budgets = allocation.budgets(asks, rounds, shares_start, told_by_sample)
+            budgets = allocation.budgets(asks, rounds, shares_start, told_by_sample, later_grams)
             all_steps = math.hypot(*budgets.steps[1:])  # if the one before it has arrived
             moments.add(budgets.vector)
             steps.update(budgets.steps, (all_steps,), (budgets.round.vector,) * (max_rounds > 0))
             for spent in (budgets, budgets.round) if max_rounds or told_by_sample else (budgets,):
-                grams.add(spent.matrix)
+                grams.update((spent.matrix, spent.whitening))
                 histograms.add(spent.histogram)
     return tuple(grams), tuple(moments), tuple(histograms), tuple(steps)

@@ -1,4 +1,4 @@
-"""Preconditioning by noisy second moments: inverse roots, floors, shrinkage."""
+"""Preconditioning by noisy second moments: inverse roots, floors, repetition, shrinkage."""
 
 from __future__ import annotations
 
@@ -9,13 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer
+from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.kernels.linalg import eigh
-from dpfast.solvers.pcn.plan import TINY
+from dpfast.solvers.pcn.plan import MAX_LATER_GRAMS, TINY, WHITENING, Budgets
 
 Array = NDArray[np.float64]
 
 #: Standard deviations of noise above which a count, or the size of a matrix, shows records.
 DETECTED_SDS = 3.0
+
+#: Largest floor of a first Gram at which another one pays: it lengthens an unclear direction by at
+#: least the root of its inverse.
+MAX_FIRST_FLOOR = 0.2
+
+#: Largest mean square of the rows' coordinates after whitening, in those of standardised columns:
+#: roundings of columns that are equal are far below its inverse.
+MAX_GAIN = 1e12
+
+#: Smallest eigenvalue of whitened rows, shortened to the root of p, in the median one.  It is near
+#: 1 for normal rows, .5 beside lognormal ones, and .1 where a hundredth of the records determines a
+#: direction.
+MIN_TYPICAL_PART = 0.3
 
 
 class Preconditioner(NamedTuple):
@@ -28,6 +42,62 @@ class Preconditioner(NamedTuple):
     unwhiten: Array
     values: Array
     floor: float
+
+    @property
+    def unclear(self) -> NDArray[np.bool_]:
+        """Directions whose eigenvalue is within noise."""
+        return self.values < self.floor
+
+    def after(self, earlier: Preconditioner) -> Preconditioner:
+        """Compose with the whitening of the rows that this one whitens."""
+        whiten, unwhiten = earlier.whiten @ self.whiten, self.unwhiten @ earlier.unwhiten
+        return self._replace(whiten=whiten, unwhiten=unwhiten)
+
+    def shortened(self, columns: NDArray[np.bool_], max_gain: float) -> Preconditioner:
+        """Bound the squared norms of these columns of the map."""
+        norms = np.sqrt(np.add.reduce(self.whiten * self.whiten))
+        factors = np.where(columns, np.minimum(1.0, max_gain**0.5 / norms), 1.0)
+        return self._replace(
+            whiten=self.whiten * factors, unwhiten=self.unwhiten / factors[:, None]
+        )
+
+
+class RepeatedWhitening(NamedTuple):
+    """A preconditioner, the number of Grams after the first, and whether they are in it."""
+
+    preconditioner: Preconditioner
+    n_later: int = 0
+    is_repeated: bool = False
+
+
+def repeated_whitening(
+    rows: PreconditionedQueries, radius: float, typical_radius: float, budget: Budgets
+) -> RepeatedWhitening:
+    """Whiten rows again while a released Gram leaves a direction unclear.
+
+    A floor lengthens an unclear direction less than its own eigenvalue would, so that the next Gram
+    sees it with less noise.  A direction that stays unclear is as long as after the first Gram.
+    Where only few rows determine a direction, the first Gram is kept: whitening would make them so
+    long that their scores set the clipping norm of all.
+    """
+    first = precondition(rows.gram(radius, budget.matrix))
+    if first.floor >= MAX_FIRST_FLOOR or not first.unclear.any():
+        return RepeatedWhitening(first)
+    later_radius = max(typical_radius, radius * WHITENING**0.25)  # with the same noise
+    whitening, n_later = first, 0
+    while whitening.unclear.any() and n_later < MAX_LATER_GRAMS - 1:
+        gram = rows.mapped(whitening.whiten).gram(later_radius, budget.whitening)
+        whitening = precondition(gram).after(whitening)
+        whitening = whitening.shortened(np.ones(len(gram.value), bool), MAX_GAIN)
+        n_later += 1
+    if whitening.unclear.any():
+        whitening = whitening.shortened(whitening.unclear, 1.0 / first.floor)
+        return RepeatedWhitening(whitening, n_later, True)
+    gram = rows.mapped(whitening.whiten).gram(rows.dimension**0.5, budget.whitening)
+    values = precondition(gram).values
+    if values[0] < MIN_TYPICAL_PART * np.median(values):
+        return RepeatedWhitening(first, n_later + 1)
+    return RepeatedWhitening(whitening, n_later + 1, True)
 
 
 def precondition(gram: Answer, expected: Array | None = None) -> Preconditioner:
