@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import check_constant
 from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.preconditioned import PreconditionedQueries
+from dpfast.data.indicators import contrasts
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.partial import UNFINISHED
 from dpfast.fit_requests.planned_run import Fits, run, single
@@ -34,7 +35,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.centred_powers import basis_of_terms
 from dpfast.scaling.budget import FARTHEST, MIN_RECORDS_FACTOR, ScalingBudget, shrinkage_factor
-from dpfast.scaling.private import PrivateScaling, farthest
+from dpfast.scaling.private import PrivateScaling, farthest, levels_of, n_searched
 from dpfast.scaling.standardize import CODED
 from dpfast.scaling.standardized import GivenScaling, Standardized
 from dpfast.solvers.pcn.engine import fit_pcn
@@ -259,7 +260,9 @@ class DefaultFit:
             return mu
         if have_units or not n_columns:
             return mu
-        budget = ScalingBudget(request.n, n_columns, mu)
+        if not own_units:
+            n_columns += n_searched(request) - request.n_covariates
+        budget = ScalingBudget(request.n, max(n_columns, 1), mu)
         slopes = request.fit_intercept and request.n_covariates > 0 and not own_units
         too_few = slopes and request.n * mu < MIN_RECORDS_FACTOR * request.dimension**1.5
         too_noisy = (slopes or own_units) and budget.hidden()
@@ -369,9 +372,21 @@ class DefaultFit:
             return
         if request.fit_intercept and request.terms is not None:
             basis = basis_of_terms(request.terms, units.centres, units.spreads, estimated[1:])
+            basis = self._contrasts(basis, units)
         if basis is None and not estimated.all():
             basis = np.eye(len(names))
         self.basis = None if basis is None else basis[:, estimated]
+
+    def _contrasts(self, basis: Array | None, units: Standardized) -> Array | None:
+        """Take orthonormal contrasts of declared levels in place of their indicators."""
+        for levels in levels_of(self.request):
+            if not levels.spans_all or levels.levels < 3:
+                continue
+            if basis is None:
+                basis = np.eye(self.request.dimension)
+            columns = slice(levels.places.start, levels.places.stop)
+            basis[1:, 1:][columns, columns] = contrasts(units.centres[columns])
+        return basis
 
     def _left(self) -> float:
         spent = math.fsum([spend.mu**2 for _, spend, _ in self.request.ledger._entries])

@@ -69,7 +69,8 @@ def fit_formula(
         record by record (``log(wage)``, ``I(age**2)``, ``age:hours``).  Their centres and spreads
         are estimated with part of the total (``standardize`` of :func:`dpfast.fit`, True by default
         here); coefficients are in the original units.  Levels are public facts: list them,
-        ``C(region, levels=["north", "south"])``, or have a column whose type does.
+        ``C(region, levels=["north", "south"])``, or have a column whose type does.  Declared
+        levels are never dropped as constant.  One with too few records has a wide interval.
     method, standardize, inference, ledger, noise, progress
         As for :func:`dpfast.fit`; without a schema everything is as there for a table's columns.
 

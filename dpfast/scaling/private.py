@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpfast.curator.scaling.columns import Columns
+from dpfast.data.indicators import DeclaredLevels, declared_levels
 from dpfast.data.scaling.units import ReleasedScales, released_coding
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.fit_requests.planned_run import Analysis, Progress
@@ -61,6 +62,10 @@ class PrivateScaling(Analysis[Standardized]):
         if covariates and self._names_repeat:
             raise InvalidInput("names of the columns of X must differ.")
         self.request = request
+        #: Scales of columns that are indicators of declared levels: public.
+        self._levels = [] if self._own else levels_of(request)
+        indicators = [j for levels in self._levels for j in levels.places]
+        searched = sorted(set(range(q * covariates)) - set(indicators))
         single, subsample = request.single, request.subsample
         if offset:
             from dpfast.data.record_weights.columns import OffsetRecords
@@ -72,15 +77,16 @@ class PrivateScaling(Analysis[Standardized]):
         self._labels, self._columns = labels, columns
         self._search = search = ScaleSearch(
             columns,
-            range(q * self._own, q + offset + int(response)),
+            [*searched, *range(q, q + offset + int(response))],
             mu * (1.0 - ROUNDING_SUM),
             q + offset if labels else None,
             all_columns,
             (q + offset, OUT_OF_RANGE[responses][0]) if responses else None,
+            indicators,
         )
         self._responses = responses
         n, count, noise = columns.n, len(search.columns), search.noise
-        if noise > MAX_COUNT_NOISE * n:  # the locations would be noise
+        if count and noise > MAX_COUNT_NOISE * n:  # the locations would be noise
             needed = (mu if whole is None else whole) * noise / (MAX_COUNT_NOISE * n)
             raise InvalidBudget(
                 f"n = {n} records at mu = {mu:.3g} are too few to find the scales of {count} "
@@ -115,10 +121,10 @@ class PrivateScaling(Analysis[Standardized]):
         """Convert released locations to units, and code the columns by them."""
         request, q = self.request, len(self.names)
         settings: dict[str, Any] = {}
-        columns = [UNCHANGED] * q * self._own + locations
-        offset = columns.pop(q) if self._offset else None
-        response = columns[q] if len(columns) > q else None
-        columns = columns[:q]
+        scales = dict(zip(self._search.columns, locations, strict=True)) | self._indicator_scales()
+        columns = [scales.get(j, UNCHANGED) for j in range(q)]
+        offset = scales[q] if self._offset else None
+        response = scales.get(q + self._offset)
         if self._linked and response is not None:  # a response with a link keeps its unit
             size = math.hypot(response.centre, response.spread)
             if response.detected and size:
@@ -161,6 +167,16 @@ class PrivateScaling(Analysis[Standardized]):
         released._settings = settings
         return released
 
+    def _indicator_scales(self) -> dict[int, ColumnScale]:
+        """Return the scales of columns of declared levels, by their released shares."""
+        noise = self._search.share_noise
+        shares, scales = iter(self._search.shares.tolist()), {}
+        for levels in self._levels:
+            ones = levels.assumed(np.array([next(shares) for _ in levels.places]), noise)
+            for column, share in zip(levels.places, ones.tolist(), strict=True):
+                scales[column] = ColumnScale(share, math.sqrt(share * (1.0 - share)), 0.0, 1.0)
+        return scales
+
     def _report(self, constant: tuple[str, ...], response_detected: bool) -> None:
         """Tell the request which columns look constant, and its warnings."""
         request = self.request
@@ -196,6 +212,20 @@ class PrivateScaling(Analysis[Standardized]):
         self.request.rescale(units._units, units._coding, inner=self.inner)
 
 
+def levels_of(request: FitRequest) -> list[DeclaredLevels]:
+    """Return the columns of a request that are indicators of declared levels: public."""
+    terms = request.terms
+    if terms is None or request.within:  # differences from a person's mean are no indicators
+        return []
+    levels, n_columns = declared_levels(terms)
+    return levels if n_columns == request.n_covariates else []
+
+
+def n_searched(request: FitRequest) -> int:
+    """Return the number of covariates whose scale is estimated: public."""
+    return request.n_covariates - sum(len(levels.places) for levels in levels_of(request))
+
+
 def farthest(locations: Sequence[ColumnScale]) -> float:
     """Return the distance of the farthest detected entries in spreads, to a power of two."""
     reach = [
@@ -228,7 +258,7 @@ def refuse_no_columns(request: FitRequest) -> None:
 
 def plan_scaling(request: FitRequest, mu: float, **options: Any) -> tuple[PrivateScaling, float]:
     """Plan private units out of a mu; return their search and the mu left."""
-    columns = request.n_covariates + int(options.get("response", True))
+    columns = n_searched(request) + int(options.get("response", True))
     share = ScalingBudget(request.n, columns, mu).share()
     scaling = PrivateScaling(request, mu * math.sqrt(share), whole=mu, **options)
     return scaling, mu * math.sqrt(1.0 - share)

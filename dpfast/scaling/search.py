@@ -18,6 +18,7 @@ from dpfast.privacy.scaling.sensitivity import complete_weight, query_mu
 from dpfast.scaling.distances import ColumnScale, DistanceHistogram, column_scales
 from dpfast.scaling.thresholds import (
     BINADE,
+    INDICATOR,
     LABEL_KEYS,
     centre_of,
     is_tie,
@@ -87,9 +88,14 @@ class ScaleSearch:
         labels: int | None = None,
         all_answers: ColumnAnswers | None = None,
         below_range: tuple[int, int] | None = None,
+        indicators: Sequence[int] = (),
     ) -> None:
         self._answers, self._every = answers, all_answers or answers
         self.columns = list(columns)
+        #: Columns that are 0 or 1 by declaration: their centre, 0, is public.
+        self._indicators = list(indicators)
+        #: Share of ones in each of them, and its noise.
+        self.shares, self.share_noise = np.zeros(0), 0.0
         self._of_labels = [] if labels is None else [(labels, key) for key in LABEL_KEYS]
         self._labelled = 0.0, 0.0
         #: Response and the key below which it is out of range; number of such records, and noise.
@@ -107,7 +113,8 @@ class ScaleSearch:
         """Return the smallest and largest numbers of counts per query, each with its mu."""
         q = len(self.columns)
         planned, total = self._plan(q, COUNT_SHARE * LOOK_SHARE)
-        extremes = [(m, mu) for m in {1, q} for mu in (query_mu(total, planned, 1), self._total)]
+        least = query_mu(total, planned, 1)
+        extremes = [(m, mu) for m in {1, max(q, 1)} for mu in (least, self._total)]
         if self._of_labels:
             extremes.append((len(LABEL_KEYS), self._price_of_labels()))
         if self._outside is not None:
@@ -139,7 +146,8 @@ class ScaleSearch:
     def distance_extremes(self) -> list[tuple[int, float]]:
         """Return the smallest and largest numbers of columns per histogram, each with its mu."""
         min_mu = self._total * math.sqrt(LOOK_SHARE * (1.0 - COUNT_SHARE)) * (1.0 - ROUNDING_SUM)
-        extremes = [(m, mu) for m in {1, len(self.columns)} for mu in (min_mu, self._total)]
+        most = max(len(self.columns) + len(self._indicators), 1)
+        extremes = [(m, mu) for m in {1, most} for mu in (min_mu, self._total)]
         for search in self._again():
             extremes += search.distance_extremes()
         return extremes
@@ -149,7 +157,7 @@ class ScaleSearch:
         self._bisect(self.columns, COUNT_SHARE)
         self._count_labels()
         self._count_outside()
-        self.found = locations = self._measure(self.columns, LOOK_SHARE)
+        self.found = locations = self._measure(self.columns, LOOK_SHARE, self._indicators)
         constant = [column for column in self.columns if not locations[column].detected]
         if spend and not constant:
             locations |= self._measure(self.columns, 0.0)
@@ -165,7 +173,7 @@ class ScaleSearch:
 
     def _plan(self, columns: int, share: float) -> tuple[int, float]:
         """Return how many counts are planned, and the total mu that they may cost."""
-        square = share * self._total**2
+        square, columns = share * self._total**2, max(columns, 1)  # none: labels are counted
         per_count = max(1.0 / (_MIN_COUNT_NOISE * self._answers.n), MIN_MU) ** 2
         planned = int(min(max(square / per_count, COUNTS * columns), 2 * COUNTS * columns))
         return planned, math.sqrt(min(square, planned * per_count))
@@ -255,24 +263,34 @@ class ScaleSearch:
 
     # -- distances
 
-    def _measure(self, columns: Sequence[int], reserved: float) -> dict[int, ColumnScale]:
+    def _measure(
+        self, columns: Sequence[int], reserved: float, indicators: Sequence[int] = ()
+    ) -> dict[int, ColumnScale]:
         """Measure these columns by a histogram of distances; reserve this part of mu^2."""
         quantiles = [self._quantiles[column] for column in columns]
         keys = [(quantile.low, quantile.high) for quantile in quantiles]
-        places = [
-            centre_of(*k, *pair) for k, pair in zip(keys, value_of(keys).tolist(), strict=True)
-        ]
+        ends = value_of(keys).reshape(-1, 2).tolist()
+        places = [centre_of(*k, *pair) for k, pair in zip(keys, ends, strict=True)]
+        measured, places = [*columns, *indicators], places + [INDICATOR] * len(indicators)
+        if not measured:
+            return {}
         centres, nearest = np.array(places).T
         mu = self._left(reserved)
-        answer = self._answers.distances(columns, centres, nearest, mu)
+        answer = self._answers.distances(measured, centres, nearest, mu)
         self._spent += mu * mu
+        if indicators:
+            complete = max(self._complete, 1.0)
+            self.shares = answer.value[len(columns) :, 0, 1] / complete
+            self.share_noise = answer.noise_scale / complete
         for column, quantile, place, cells in zip(
-            columns, quantiles, places, answer.value, strict=True
+            columns, quantiles, places[: len(columns)], answer.value[: len(columns)], strict=True
         ):
             if cells[0, -1] + cells[1, -1] > 0.5 * self._complete:  # the bisection went wrong
                 quantile.low, quantile.high = 0, BINADE
                 cells = np.zeros_like(cells)
-            measured = DistanceHistogram(*place, cells, answer.noise_scale)
-            self._known[column] = measured.joined(self._known.get(column))
+            histogram = DistanceHistogram(*place, cells, answer.noise_scale)
+            self._known[column] = histogram.joined(self._known.get(column))
         histograms = [self._known[column] for column in columns]
+        if not histograms:
+            return {}
         return dict(zip(columns, column_scales(histograms, max(self._complete, 1.0)), strict=True))

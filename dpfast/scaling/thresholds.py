@@ -23,6 +23,8 @@ _TIE_SHIFTS = (40, 22)
 MIN_AT_ZERO = 2.0**-50
 #: Keys of 0 and of 1, each with the next one that a count can use.
 LABEL_KEYS = (0, 1 << 16, 1023 * BINADE, 1023 * BINADE + (1 << 16))
+#: Centre, and nearest distance, of a column that is 0 or 1: its ones are in the second octave.
+INDICATOR = 0.0, 0.5
 #: Range of released locations: their differences do not overflow.
 LARGEST = 1e300
 SMALLEST = 1e-290

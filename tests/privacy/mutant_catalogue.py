@@ -6307,6 +6307,7 @@ KEYS = "csrc/keys.pyx"
 KEY_LOOPS = "csrc/keys/loops.h"
 BOUGHT_TESTS = ("tests/scaling/test_columns.py",)
 SEARCH_TESTS = ("tests/scaling/test_search.py",)
+LEVEL_TESTS = ("tests/scaling/test_declared_levels.py",)
 KEY_TESTS = ("tests/kernels/test_keys.py",)
 DISTANCE_TESTS = ("tests/scaling/test_distances.py",)
 _HANDED_OUT = """        question = (receipt.query, mu, tuple(thresholds))
@@ -6518,6 +6519,30 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         SEARCH_TESTS,
         "        answer = self._answers.distances(columns, centres, nearest, mu)\n        self._spent += mu * mu\n",
         "        answer = self._answers.distances(columns, centres, nearest, mu)\n",
+    ),
+    plant(
+        "indicators-not-counted-before-the-charge",
+        "a histogram of declared levels may be refused after the charge",
+        LOCATIONS,
+        LEVEL_TESTS,
+        "most = max(len(self.columns) + len(self._indicators), 1)",
+        "most = max(len(self.columns), 1)",
+    ),
+    plant(
+        "labels-without-a-plan-of-counts",
+        "a search without other columns has no plan of counts, and labels take what they like",
+        LOCATIONS,
+        LEVEL_TESTS,
+        "square, columns = share * self._total**2, max(columns, 1)",
+        "square, columns = share * self._total**2, max(columns, 1) / 14",
+    ),
+    plant(
+        "levels-left-out-as-constant",
+        "columns of declared levels are searched as any, and left out where levels are many",
+        "dpfast/scaling/private.py",
+        ("tests/scaling/test_declared_levels.py::test_no_level_of_fifty_is_left_out",),
+        "self._levels = [] if self._own else levels_of(request)",
+        "self._levels = []",
     ),
     plant(
         "units-centred-by-their-own-mean",
