@@ -44,7 +44,7 @@ def tables() -> Iterator[Example]:
         ("two groupings", counts, (("sign", "third"),), {"least": 3.0}),
         ("one column", means, ("y", "sign"), {}),
         ("all records", means, (["y", "sign"],), {}),
-        ("two columns", means, (["a", "sign"], ("third", "sign")), {}),
+        ("two columns", means, (["a", "sign"], "third"), {}),
         ("zCDP, shared ledger", means, ("a", "third"), {"privacy": ZCDP(0.5), "ledger": ZCDP(1.0)}),
         ("medians", quantiles, ("y", "sign"), {"steps": 4}),
         ("two of all records", quantiles, ("a", None, (0.2, 0.9)), {"steps": 3, "level": 0.9}),
