@@ -10,7 +10,7 @@ import pytest
 
 import dpfast
 from dpfast.curator import Answer
-from dpfast.solvers.pcn.plan import MAX_LATER_GRAMS, WHITENING, Budgets
+from dpfast.solvers.pcn.plan import CHECK, MAX_WHITENINGS, WHITENING, Budgets
 from dpfast.solvers.pcn.precondition import MAX_GAIN, Preconditioner, repeated_whitening
 
 RADIUS = 3.0
@@ -60,28 +60,30 @@ def whitened(smallest, seed=0, budget=BUDGET, typical=1.0):
 def test_a_direction_of_little_variance_becomes_like_the_others(smallest):
     for seed in range(20):
         result, values, asked = whitened(smallest, seed)
-        assert result.is_repeated and 2 <= result.n_later <= MAX_LATER_GRAMS
+        n_more = len(asked) - 2
+        assert result.is_repeated and 1 <= n_more <= MAX_WHITENINGS
+        assert result.later == n_more * WHITENING + CHECK
         assert values[0] > 0.3 and values[-1] < 3.0
         whitening = result.preconditioner
         assert whitening.whiten @ whitening.unwhiten == pytest.approx(np.eye(4), abs=1e-6)
         assert asked[0] == (2.0 * RADIUS, BUDGET.matrix)
-        later, cost = 2.0 * RADIUS * WHITENING**0.25, BUDGET.matrix * math.sqrt(WHITENING)
-        assert asked[1:] == [(later, cost)] * (result.n_later - 1) + [(2.0, cost)]
+        later = 2.0 * RADIUS * WHITENING**0.25, BUDGET.matrix * math.sqrt(WHITENING)
+        assert asked[1:] == [later] * n_more + [(2.0, BUDGET.matrix * math.sqrt(CHECK))]
 
 
 def test_clear_directions_cost_one_gram():
-    assert all(whitened(0.5, seed)[0].n_later == 0 for seed in range(20))
+    assert all(whitened(0.5, seed)[0].later == 0.0 for seed in range(20))
 
 
 def test_a_first_gram_of_much_noise_is_not_repeated():
-    assert whitened(1e-4, budget=BUDGET._replace(matrix=10.0))[0].n_later == 0
+    assert whitened(1e-4, budget=BUDGET._replace(matrix=10.0))[0].later == 0.0
 
 
 def test_a_direction_of_few_long_rows_is_whitened_by_the_first_gram():
     """Their scores would set the clipping norm of all."""
     for seed in range(20):
         result, values, _ = whitened(1e-2, seed, typical=0.1)
-        assert not result.is_repeated and result.n_later >= 2
+        assert not result.is_repeated and result.later >= WHITENING + CHECK
         assert values[0] < 0.5
 
 
@@ -93,7 +95,7 @@ def test_a_direction_without_variance_stays_unclear():
         whitening = result.preconditioner
         unclear = whitening.unclear
         if unclear.any() and result.is_repeated:
-            assert result.n_later == MAX_LATER_GRAMS - 1
+            assert result.later == MAX_WHITENINGS * WHITENING
             norms = np.sum(whitening.whiten**2, axis=0)
             assert norms[unclear].max() <= 1.01 * BUDGET.matrix / math.sqrt(8.0)
         mistaken += not unclear.any()

@@ -24,7 +24,14 @@ from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity import histogram
 from dpfast.solvers.pcn.histogram import SINGLE_BIN_SDS, bin_edges
-from dpfast.solvers.pcn.plan import MAX_LATER_GRAMS, SHARES, BudgetAllocation, prices
+from dpfast.solvers.pcn.plan import (
+    CHECK,
+    MAX_WHITENINGS,
+    SHARES,
+    WHITENING,
+    BudgetAllocation,
+    prices,
+)
 from tests.loops import each
 from tests.privacy.test_whitened import observed_value
 
@@ -204,11 +211,13 @@ def test_whatever_a_sample_tells_is_paid_with_what_was_refused_first(asks):
         ends = [(min(some), max(some)) for some in planned]
         purse = BudgetAllocation(n, 4, mu)
         most = purse.max_rounds(asks[0])
-        for rounds, told, later_grams in product(
-            range(min(1, most), most + 1), (True, False, None), range(MAX_LATER_GRAMS + 1)
+        for rounds, told, n_more in product(
+            range(min(1, most), most + 1), (True, False, None), range(MAX_WHITENINGS + 1)
         ):
-            asked = purse.budgets(asks, rounds, sampled=told, later_grams=later_grams)
-            grams = asked.matrix, asked.whitening
+            asked = purse.budgets(
+                asks, rounds, sampled=told, later=n_more * WHITENING + CHECK * (n_more > 0)
+            )
+            grams = asked.matrix, asked.whitening, asked.check
             last = math.hypot(*asked.steps[1:])
             for some, (low, high) in zip(
                 (grams, asked[1:2], asked[2:3], (*asked.steps, last)), ends, strict=True

@@ -96,7 +96,7 @@ def begin(
     # in a direction of very few records, a subsample has too few of them
     few_rows = rows.subsample() if initial.well_determined else rows
     intercept = initial.unmapping[:, 0] if setting.intercept else None
-    return Run(rows, few_rows, setting, allocation, intercept, has_start, initial.n_later_grams)
+    return Run(rows, few_rows, setting, allocation, intercept, has_start, initial.later)
 
 
 def stopping_rule(

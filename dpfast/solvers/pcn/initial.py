@@ -50,8 +50,8 @@ class InitialEstimate(NamedTuple):
     variance: Array
     scale: float
     well_determined: bool
-    #: Number of Grams after the first, and whether they are in the map.
-    n_later_grams: int = 0
+    #: Cost of Grams after the first, in shares of a matrix, and whether they are in the map.
+    later: float = 0.0
     is_repeated: bool = False
 
 

@@ -26,9 +26,13 @@ SMALL_SAMPLE_EXTRA = 1.0
 #: norms.  The score of the last round is the first step's, and has its share.
 ROUND = 0.25
 
-#: Largest number of Grams after the first, for directions that it leaves unclear: three that
-#: whiten, and one that checks.  And the part of a matrix's share that each spends.
-MAX_LATER_GRAMS, WHITENING = 4, 0.5
+#: Largest number of Grams after the first that whiten rows again.
+MAX_WHITENINGS = 3
+
+#: Parts of a matrix's share for each of them, and for the one that checks them, whose rows are
+#: short; and the largest sum of these parts.
+WHITENING, CHECK = 0.5, 0.1
+MAX_LATER = MAX_WHITENINGS * WHITENING + CHECK
 
 #: Largest number of rounds: in small samples there are fewer, because each has its noise.
 MAX_ROUNDS = 6
@@ -133,13 +137,18 @@ class Budgets(NamedTuple):
         """Budget of a Gram after the first one."""
         return self.matrix * WHITENING**0.5
 
+    @property
+    def check(self) -> float:
+        """Budget of the Gram that checks later ones."""
+        return self.matrix * CHECK**0.5
+
     def longest_radius(self, n: int, p: int) -> float:
         """Return the radius at which the noise of a Gram is as large as allowed."""
         return (0.5 * GRAM_NOISE * n * self.matrix) ** 0.5 * p**-0.25
 
-    def initial_cost(self, asks: QueryCounts, later_grams: int) -> float:
+    def initial_cost(self, asks: QueryCounts, later: float) -> float:
         """Return the cost of all queries of :func:`initial_estimate`."""
-        more = self.whitening * later_grams**0.5
+        more = self.matrix * later**0.5
         return math.hypot(self.matrix, more, self.vector, asks[2] * self.histogram)
 
 
@@ -171,10 +180,11 @@ class BudgetAllocation(NamedTuple):
         rounds: int,
         begun: bool = False,
         sampled: bool | None = None,
-        later_grams: int = 0,
+        later: float = 0.0,
     ) -> Budgets:
-        """Divide the total for this number of rounds, and of Grams after the first.
+        """Divide the total for this number of rounds.
 
+        ``later``: what Grams after the first cost, in shares of a matrix.
         ``sampled``: whether a subsample gives the curvature, or not; None where none is drawn.
         """
         mu, (curvature_varies, extra_histograms, needs_scale) = self.mu, asks
@@ -182,7 +192,7 @@ class BudgetAllocation(NamedTuple):
         part = [share * times for share in SHARES.values()]
         in_rounds, last = ROUND * rounds, ROUND * curvature_varies
         amounts = (
-            1 + first * (1.0 + WHITENING * later_grams) + in_rounds + (0.0 if sampled else last),
+            1 + first * (1.0 + later) + in_rounds + (0.0 if sampled else last),
             first + in_rounds,
             2 + extra_histograms + first * needs_scale + in_rounds + (ROUND if sampled else last),
         )
@@ -212,24 +222,24 @@ def prices(
     grams: set[float] = set()
     moments, histograms, steps = set(grams), set(grams), set(grams)
     shares_start = len(kinds) > 1
-    for mu, asks, later_grams in product(totals, kinds, (0, MAX_LATER_GRAMS)):
+    for mu, asks, later in product(totals, kinds, (0.0, MAX_LATER)):
         start_cost = 0.0
         if shares_start:
             first = BudgetAllocation(n, p, mu).budgets(kinds[0], 1)
-            grams.update((first.matrix, first.whitening))
+            grams.update((first.matrix, first.whitening, first.check))
             moments.add(first.vector)
             histograms.add(first.histogram)
-            start_cost = first.initial_cost(kinds[0], later_grams)
+            start_cost = first.initial_cost(kinds[0], later)
         allocation = BudgetAllocation(n, p, math.sqrt(mu**2 - start_cost**2) * part)
         max_rounds = allocation.max_rounds(asks[0])
         for rounds, told_by_sample in product(
             {min(1, max_rounds), max_rounds}, (None, True, False)[: 1 + 2 * sampled]
         ):
-            budgets = allocation.budgets(asks, rounds, shares_start, told_by_sample, later_grams)
+            budgets = allocation.budgets(asks, rounds, shares_start, told_by_sample, later)
             all_steps = math.hypot(*budgets.steps[1:])  # if the one before it has arrived
             moments.add(budgets.vector)
             steps.update(budgets.steps, (all_steps,), (budgets.round.vector,) * (max_rounds > 0))
             for spent in (budgets, budgets.round) if max_rounds or told_by_sample else (budgets,):
-                grams.update((spent.matrix, spent.whitening))
+                grams.update((spent.matrix, spent.whitening, spent.check))
                 histograms.add(spent.histogram)
     return tuple(grams), tuple(moments), tuple(histograms), tuple(steps)

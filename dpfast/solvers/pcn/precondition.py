@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpfast.curator import Answer
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.kernels.linalg import eigh
-from dpfast.solvers.pcn.plan import MAX_LATER_GRAMS, TINY, WHITENING, Budgets
+from dpfast.solvers.pcn.plan import CHECK, MAX_WHITENINGS, TINY, WHITENING, Budgets
 
 Array = NDArray[np.float64]
 
@@ -63,10 +63,13 @@ class Preconditioner(NamedTuple):
 
 
 class RepeatedWhitening(NamedTuple):
-    """A preconditioner, the number of Grams after the first, and whether they are in it."""
+    """A preconditioner, what Grams after the first cost, and whether they are in it.
+
+    The cost is in shares of a matrix.
+    """
 
     preconditioner: Preconditioner
-    n_later: int = 0
+    later: float = 0.0
     is_repeated: bool = False
 
 
@@ -84,20 +87,20 @@ def repeated_whitening(
     if first.floor >= MAX_FIRST_FLOOR or not first.unclear.any():
         return RepeatedWhitening(first)
     later_radius = max(typical_radius, radius * WHITENING**0.25)  # with the same noise
-    whitening, n_later = first, 0
-    while whitening.unclear.any() and n_later < MAX_LATER_GRAMS - 1:
+    whitening, n_more = first, 0
+    while whitening.unclear.any() and n_more < MAX_WHITENINGS:
         gram = rows.mapped(whitening.whiten).gram(later_radius, budget.whitening)
         whitening = precondition(gram).after(whitening)
         whitening = whitening.shortened(np.ones(len(gram.value), bool), MAX_GAIN)
-        n_later += 1
+        n_more += 1
     if whitening.unclear.any():
         whitening = whitening.shortened(whitening.unclear, 1.0 / first.floor)
-        return RepeatedWhitening(whitening, n_later, True)
-    gram = rows.mapped(whitening.whiten).gram(rows.dimension**0.5, budget.whitening)
+        return RepeatedWhitening(whitening, n_more * WHITENING, True)
+    gram = rows.mapped(whitening.whiten).gram(rows.dimension**0.5, budget.check)
     values = precondition(gram).values
     if values[0] < MIN_TYPICAL_PART * np.median(values):
-        return RepeatedWhitening(first, n_later + 1)
-    return RepeatedWhitening(whitening, n_later + 1, True)
+        return RepeatedWhitening(first, n_more * WHITENING + CHECK)
+    return RepeatedWhitening(whitening, n_more * WHITENING + CHECK, True)
 
 
 def precondition(gram: Answer, expected: Array | None = None) -> Preconditioner:

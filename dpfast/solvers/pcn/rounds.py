@@ -36,7 +36,7 @@ class Run(NamedTuple):
     #: Whitened coefficients of a predictor of 1.
     intercept: Array | None
     has_start: bool
-    n_later_grams: int = 0
+    later: float = 0.0
 
     @property
     def constant_and_offsets(self) -> tuple[Array | None, float, float]:
@@ -51,7 +51,7 @@ class Run(NamedTuple):
     def budgets(self, rounds: int, sampled: bool | None = None) -> Budgets:
         """Divide the total for this number of rounds."""
         counts = self.setting.query_counts
-        return self.allocation.budgets(counts, rounds, self.has_start, sampled, self.n_later_grams)
+        return self.allocation.budgets(counts, rounds, self.has_start, sampled, self.later)
 
 
 class Pilot(NamedTuple):
