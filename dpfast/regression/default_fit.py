@@ -64,6 +64,12 @@ DOWN_WEIGHTED = (
     "orders of magnitude, or a larger budget."
 )
 
+OVERSTATED_CURVATURE = (
+    "scores vary by less than half of the curvature in a direction, mainly of {columns}: almost no "
+    "response differs there from what the model expects, or those that do are clipped. Standard "
+    "errors may be wrong by a factor up to 2."
+)
+
 NOT_CONVERGED = (
     "the coefficients of {columns} depend on records whose gradients are clipped at {bound:.3g}, "
     "and the Newton steps have not converged: intervals may not cover those of {target}. Use a "
@@ -482,6 +488,8 @@ class DefaultFit:
         mapping = result.mapping
         variance = result.meat / max(1, n - p)
         variance.flat[:: p + 1] += result.noise**2 + result.residual_bias_var
+        if result.bias_directions is not None:
+            variance = variance + result.bias_directions @ result.bias_directions.T
         matrix = mapping @ variance @ mapping.T
         matrix = 0.5 * (matrix + matrix.T)
         remarks = self._remarks(result, loss)
@@ -525,6 +533,9 @@ class DefaultFit:
         if result.nonconvergence is not None:
             columns = _main_columns(result.nonconvergence, request)
             remarks.append(NOT_CONVERGED.format(bound=result.bound, columns=columns, target=target))
+        if result.overstated is not None:
+            columns = _main_columns(result.overstated, request)
+            remarks.append(OVERSTATED_CURVATURE.format(columns=columns))
         return remarks + self._separated(result, loss) + self._point_mass(result, loss, target)
 
     def _point_mass(self, result: SolverResult, loss: Loss, target: str) -> list[str]:

@@ -31,7 +31,6 @@ from dpfast.release.request import FunctionalRequest, RawRequest, ReleaseRequest
 from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm
 from dpfast.solvers.pcn.histogram import (
     N_FINE_BINS,
-    WITH_VARIANCE,
     released_norms,
 )
 from dpfast.solvers.pcn.plan import Setting
@@ -328,7 +327,7 @@ def _clipped_step(
             row_clipping=row_clipping,
             direction=direction,
         )
-        bound, bias = choose_clipping_norm(norms, noise, 1, leaves=asymmetry, fall=WITH_VARIANCE)
+        bound, bias = choose_clipping_norm(norms, noise, 1, leaves=asymmetry)
         lengths.append(
             mean_along(whitened_rows, direction, bound, epsilon, ledger, at, row_clipping)
         )

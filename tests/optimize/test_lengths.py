@@ -36,7 +36,7 @@ def test_a_cell_that_is_missed_by_chance_does_not_widen_the_bound(spread):
         longest.add(found.longest)
         bounds.append(choose_clipping_norm(found, 2e-4, 3)[0])
     assert len(longest) == 2
-    assert max(bounds) <= 1.25 * exact
+    assert max(bounds) <= 1.3 * exact
 
 
 def test_without_noise_a_tail_ends_where_records_do():
@@ -44,37 +44,45 @@ def test_without_noise_a_tail_ends_where_records_do():
     assert lengths.tail(np.array([lengths.longest]))[0] < 1e-9
 
 
-def test_a_tail_that_nothing_was_told_of_falls_as_what_is_seen():
-    tops = np.array([1.0, 2.0, 4.0])
-    shares = np.array([0.8, 0.16, 0.032])
-    unknown = NormHistogram(shares, tops, tops * 2.0**-0.5, 0.0)
-    known = unknown._replace(max_next=0.001)
-    more = unknown._replace(max_next=0.0065)
-    at = np.array([4.0])
-    assert known.tail(at)[0] < 0.25 * unknown.tail(at)[0]
-    assert more.tail(at)[0] == unknown.tail(at)[0] > 0.0
+def histogram_of(octaves, noise=0.0):
+    """Of three detected octaves up to 8, and what is beyond."""
+    tops, shares = TOPS[7:10], np.array([0.8, *octaves[:2]])
+    return NormHistogram(shares, tops, tops * 2.0**-0.5, 0.0, np.array(octaves), noise, False)
 
 
-def test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise():
-    """400 histograms with noise, seeded, in units of it: three octaves beyond the others hold 3
-    each, too little to be seen alone, which is a tail of 88; of 17 without, and of 37 with what was
-    told of them.  Where they hold nothing noise adds nothing: 9.5 and 9.5."""
-    tails = {}
-    for held in (0.0, 3.0):
-        rng, shares = np.random.default_rng(5), shares_of(1.0)
-        first = int(np.searchsorted(TOPS, 8.0))
-        shares[first : first + 3] += held * NOISE
-        seen = [
-            NormHistogram.from_noisy_shares(
-                shares + NOISE * rng.standard_normal(len(shares)), NOISE, 1
-            )
-            for _ in range(400)
-        ]
-        tails[held] = [np.mean([one.tail(np.array([4.0]))[0] for one in seen]) / NOISE]
-        seen = [one._replace(min_tail=np.zeros(6)) for one in seen]
-        tails[held].append(np.mean([one.tail(np.array([4.0]))[0] for one in seen]) / NOISE)
-    assert tails[3.0][0] > 1.5 * tails[3.0][1]
-    assert tails[0.0][0] < 1.02 * tails[0.0][1]
+def test_tails_without_noise_are_what_is_beyond():
+    octaves = np.array([0.16, 0.032, 0.0064, 0.00128, 0.0, 0.0, 0.0, 0.0])
+    norms, shares, deviations = histogram_of(octaves).extrapolate_tail()
+    beyond = shares.reshape(-1, 8).sum(axis=1)[-6:]
+    np.testing.assert_allclose(beyond, octaves[2:], atol=1e-9)
+    assert (np.diff(norms) > 0.0).all() and deviations.max() < 1e-9
+
+
+def test_tails_that_noise_hides_fall_as_what_is_seen():
+    """Slowly where the last octaves do; noise beyond them of the size of a share tells little."""
+    hidden = np.zeros(6)
+    slow = histogram_of([0.1, 0.05, *hidden], 0.02).tail(np.array([4.0]))[0]
+    fast = histogram_of([0.4, 0.05, *hidden], 0.02).tail(np.array([4.0]))[0]
+    assert slow > 1.5 * fast
+    doubt = histogram_of([0.1, 0.05, *hidden], 0.02).extrapolate_tail()[2].sum()
+    assert doubt > 3.0 * histogram_of([0.1, 0.05, *hidden], 0.002).extrapolate_tail()[2].sum()
+
+
+@each("index", [1.5, 3.0])
+def test_the_expected_tail_is_that_of_heavy_tailed_norms(index):
+    """400 histograms with noise, seeded: Pareto norms, of which the noise hides what is beyond 8.
+
+    The expected excess over the last detected octave is a third of the true one, in the median:
+    tails that end sooner are as likely before.
+    """
+    rng, ratios = np.random.default_rng(5), []
+    shares = np.diff(np.where(TOPS > 1.0, 1.0 - np.maximum(TOPS, 1.0) ** -index, 0.0), prepend=0.0)
+    for _ in range(400):
+        noisy = shares + NOISE * rng.standard_normal(len(shares))
+        seen = NormHistogram.from_noisy_shares(noisy, NOISE, 1)
+        true = seen.longest ** (1.0 - index) / (index - 1.0)
+        ratios.append(seen.tail(np.array([seen.longest]), N)[0] / true)
+    assert 0.25 < np.median(ratios) < 1.2
 
 
 @each("mu", [1.0, 4.0, 100.0])
@@ -102,13 +110,13 @@ def test_a_last_bound_is_the_best_for_scores_that_nobody_saw(mu):
     assert parts[1] < 0.5 * parts[0] and parts[0] < 0.15 / mu
 
 
-def test_what_is_told_of_a_cut_is_of_lengths_with_a_mean():
-    """A bound is chosen for lengths with a variance; shares here fall as slowly as they may."""
-    lengths = NormHistogram(np.array([0.4, 0.2, 0.1]), TOPS[8:11], TOPS[8:11] * 2.0**-0.5, 0.0)
-    bound, cut = choose_clipping_norm(lengths, 0.02, 2)
-    at = np.array([bound])
-    assert abs(cut - lengths.tail(at)[0]) < 1e-12 * cut
-    assert cut > 1.5 * lengths.tail(at, fall=0.25)[0]
+def test_the_bias_of_a_bound_is_the_expected_excess_and_half_of_its_doubt():
+    lengths = histogram_of([0.1, 0.05, 0.02, 0.0, 0.0, 0.0, 0.0, 0.0], 0.01)
+    bound, bias = choose_clipping_norm(lengths, 0.02, 2)
+    norms, shares, deviations = lengths.extrapolate_tail()
+    excess, doubt = (np.maximum(norms - bound, 0.0) @ part for part in (shares, deviations))
+    assert bias == pytest.approx(np.hypot(excess, 0.5 * doubt), rel=1e-9)
+    assert doubt > 0.5 * excess
 
 
 def test_how_far_a_loss_bends_is_told_by_what_squares_are_of_not_by_the_longest():

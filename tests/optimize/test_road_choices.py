@@ -23,7 +23,11 @@ from dpfast.solvers.pcn.curvature import (
 )
 from dpfast.solvers.pcn.engine import fit_pcn
 from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
-from dpfast.solvers.pcn.information import apply_information_bound, information_bound
+from dpfast.solvers.pcn.information import (
+    apply_information_bound,
+    information_bound,
+    overstated_curvature,
+)
 from dpfast.solvers.pcn.initial import coefficients_through_link
 from dpfast.solvers.pcn.plan import BudgetAllocation, Setting
 from dpfast.solvers.pcn.precondition import Preconditioner
@@ -96,7 +100,8 @@ def test_odds_of_a_label_that_all_but_decides_are_held_by_their_intervals():
 def test_a_label_that_decides_is_said_to_be_hidden():
     """Nobody of 3,000 who has it has the response: there are no odds to be told.
 
-    Ten fits, seeded: seven say so, and standard errors are .8; .1 with the curvature of the start.
+    Ten fits, seeded: all say that scores hardly vary, and standard errors are .4; .1 with the
+    curvature of the start.
     """
     said, errors = 0, []
     for seed in range(10):
@@ -105,9 +110,9 @@ def test_a_label_that_decides_is_said_to_be_hidden():
         y = (rng.random(10_000) < 1.0 / (1.0 + np.exp(0.5 - 0.5 * Z))) & ~label
         X = np.column_stack([label, Z]) * 1.0
         fit = dpfast.fit(X, y * 1.0, "logistic", privacy=1.0, noise=dpfast.SeededNoise(seed))
-        said += any("Hessian is too noisy" in remark for remark in fit.warnings)
+        said += any("scores vary by less than half" in remark for remark in fit.warnings)
         errors.append(fit.bse[1])
-    assert said >= 5 and np.median(errors) > 0.4
+    assert said >= 8 and np.median(errors) > 0.25
 
 
 def test_a_start_has_the_rows_that_its_gram_has():
@@ -150,28 +155,33 @@ def test_of_a_hidden_curvature_no_more_is_known_than_noise_allows():
 
 
 def test_a_curvature_is_no_larger_than_scores_vary():
-    """Up to a factor that most directions share, and what noise may hide."""
+    """Up to a factor that most directions share, and what noise may hide; of labels twice that."""
     C, turn = np.diag([2.0, 1.0, 1.0]), np.linalg.qr(np.arange(9.0).reshape(3, 3) + np.eye(3))[0]
-    for over in (0.2, 1.0, 5.0):  # counts are more dispersed, or less
+    for over, factor, times in ((0.2, 0.0, 1.0), (5.0, 0.0, 1.0), (1.0, 1.0, 2.0)):
+        # counts are more dispersed, or less
         found, least, few = apply_information_bound(
-            C, *information_bound(C, over * C, 0.0, min(over, 1.0), None)
+            C, *information_bound(C, over * C, 0.0, factor, None)
         )
         np.testing.assert_allclose(found, C, atol=1e-12)
         assert few == 0 and np.linalg.eigvalsh(least - over * C)[-1] < 1e-9
         rare = C - 0.9 * np.diag([2.0, 0.0, 0.0])
-        found, least, few = apply_information_bound(
-            C, *information_bound(C, over * rare, 0.0, min(over, 1.0), None)
-        )
-        np.testing.assert_allclose(found, rare, atol=1e-12)
-        np.testing.assert_allclose(least, over * np.diag([0.2, 0.0, 0.0]), atol=1e-12)
+        bound = information_bound(C, over * rare, 0.0, factor, None)
+        found, least, few = apply_information_bound(C, *bound)
+        held = times * np.diag([0.2, 0.0, 0.0])
+        np.testing.assert_allclose(found, np.diag([0.0, 1.0, 1.0]) + held, atol=1e-12)
+        np.testing.assert_allclose(least, over * held, atol=1e-12)
         assert few == 0
+        direction = overstated_curvature(*bound[:2])
+        assert direction is not None and np.abs(direction).argmax() == 0
+    half = information_bound(C, np.diag([1.2, 1.0, 1.0]), 0.0, 1.0, None)
+    assert overstated_curvature(*half[:2]) is None  # a wrong model of labels is no reason
     meat = turn @ np.diag([0.0, 1.0, 2.0]) @ turn.T
-    more = apply_information_bound(np.eye(3), *information_bound(np.eye(3), meat, 0.1, 1.0, None))
+    more = apply_information_bound(np.eye(3), *information_bound(np.eye(3), meat, 0.1, 0.0, None))
     doubt = 0.1 * math.sqrt(2.0 / 3.0) * 3.0
     found = turn @ np.diag([doubt, 1.0, 1.0]) @ turn.T
     np.testing.assert_allclose(more[0], found, atol=1e-12)
     assert more[2] == 1
-    again = apply_information_bound(more[0], *information_bound(more[0], meat, 0.0, 1.0, None))
+    again = apply_information_bound(more[0], *information_bound(more[0], meat, 0.0, 0.0, None))
     assert (np.linalg.eigvalsh(more[0] - again[0]) > -1e-9).all()
 
 
@@ -776,3 +786,21 @@ def test_all_levels_beside_an_intercept_leave_others_alone(loss):
         assert (np.abs(fits[0].params[1:3] - [0.5, 0.25]) < 4.0 * found[-1][0]).all()
     together, apart = np.mean(found, axis=(0, 2))
     assert together < 3.0 * apart
+
+
+def test_errors_of_a_wrong_model_of_labels_are_those_of_the_sandwich():
+    """Rates by grade that no logistic line has: scores vary by .6 of the curvature.
+
+    Five fits, seeded, at mu = 20: within 1.1 of the errors without privacy, and estimates within a
+    fifth of them; 1.3 and a third where the curvature was held to what scores vary by.
+    """
+    rng, n = np.random.default_rng(1), 12_500
+    grade, female = rng.integers(9, 13, n) * 1.0, rng.integers(0, 2, n) * 1.0
+    rates = np.array([0.085, 0.591, 0.998, 1.0])
+    y = (rng.random(n) < rates[grade.astype(int) - 9]) * 1.0
+    X = np.column_stack([female, grade])
+    exact = dpfast.nonprivate_fit(X, y, "logistic")
+    for seed in range(5):
+        fit = dpfast.fit(X, y, "logistic", privacy=20.0, noise=dpfast.SeededNoise(seed))
+        np.testing.assert_allclose(fit.bse / exact.bse, 1.0, atol=0.1)
+        assert (np.abs(fit.params - exact.params) < 0.2 * exact.bse).all()

@@ -5240,7 +5240,7 @@ LEAST_SQUARES = (
         "of every loss clipping takes of scores what it would of rows that are as long as curvatures say",
         "dpfast/solvers/pcn/covariance.py",
         (COUNTS_ERRORS,),
-        "removed = clipping.norms.mean_excess(bound, 0.0)",
+        "removed = clipping.norms.clipped_square(bound, run.rows.n)",
         "removed = local.norms.rescaled(unit).clipped_off(\n            spread, whitening.radius / unit, exponent, bound\n        )",
     ),
     plant(
@@ -5268,16 +5268,38 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_lengths.py::test_a_cell_that_is_missed_by_chance_does_not_widen_the_bound",
         ),
-        "width ** _EVENLY[::-1]  #",
-        "width ** (0.0 * _EVENLY + 0.5)  #",
+        "width ** EVENLY[::-1]).ravel()  #",
+        "width ** (0.0 * EVENLY + 0.5)).ravel()  #",
     ),
     plant(
-        "told-cut-of-lengths-with-a-variance",
-        "what is told of a cut is what the bound was chosen by",
+        "doubt-of-a-tail-is-no-bias",
+        "the bias of clipping is the expected one, however little is known of the tail",
         "dpfast/solvers/pcn/clipping.py",
-        ("tests/optimize/test_lengths.py::test_what_is_told_of_a_cut_is_of_lengths_with_a_mean",),
-        " if foreseen else np.maximum(norms - candidates[best], 0.0) @ unsquared",
-        "",
+        (
+            "tests/optimize/test_lengths.py"
+            "::test_the_bias_of_a_bound_is_the_expected_excess_and_half_of_its_doubt",
+        ),
+        "bias = math.hypot(float(excess[best]), doubt)",
+        "bias = float(excess[best])",
+    ),
+    plant(
+        "labels-bound-by-all-of-their-variation",
+        "the Hessian of labels is held to the variance of scores where the model is only wrong",
+        "dpfast/solvers/pcn/information.py",
+        ("tests/optimize/test_road_choices.py::test_a_curvature_is_no_larger_than_scores_vary",),
+        "shares = np.minimum(shares / MIN_VARIATION, 1.0)",
+        "shares = np.minimum(shares, 1.0)",
+    ),
+    plant(
+        "clipped-scores-of-counts-cancel",
+        "clipped scores of counts are taken to cancel along the intercept, too",
+        "dpfast/solvers/pcn/covariance.py",
+        (
+            "tests/optimize/test_clipped_meat.py"
+            "::test_clipped_scores_of_counts_add_up_along_the_intercept_and_the_slopes",
+        ),
+        "np.column_stack([constant, slopes])",
+        "np.column_stack([0.0 * constant, slopes])",
     ),
     plant(
         "rounds-that-cut-off-the-rarer-response",
@@ -5409,25 +5431,19 @@ LEAST_SQUARES = (
     ),
     plant(
         "octaves-that-do-not-stand-out-are-empty",
-        "tails are continued from what stands out alone, whatever a histogram says beyond it",
-        "dpfast/solvers/pcn/histogram.py",
-        (
-            "tests/optimize/test_lengths.py"
-            "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
-        ),
-        "octave - DOUBTED * noise * root",
-        "octave - 1e9 * noise",
+        "a tail is that of the model alone, whatever a histogram says beyond what is detected",
+        "dpfast/solvers/pcn/tail.py",
+        ("tests/optimize/test_lengths.py::test_tails_without_noise_are_what_is_beyond",),
+        "part = (spread / variance)[:, 2:]",
+        "part = 0.0 * (spread / variance)[:, 2:]",
     ),
     plant(
         "noise-is-told-of-as-a-tail",
-        "whatever a histogram says beyond what stands out is taken for records",
-        "dpfast/solvers/pcn/histogram.py",
-        (
-            "tests/optimize/test_lengths.py"
-            "::test_octaves_that_do_not_stand_out_are_told_of_where_they_are_more_than_noise",
-        ),
-        "octave - DOUBTED * noise * root",
-        "octave - 0.5 * DOUBTED * noise * root",
+        "whatever a histogram says beyond what is detected is taken for records",
+        "dpfast/solvers/pcn/tail.py",
+        ("tests/optimize/test_lengths.py::test_tails_that_noise_hides_fall_as_what_is_seen",),
+        "part = (spread / variance)[:, 2:]",
+        "part = 1.0 + 0.0 * (spread / variance)[:, 2:]",
     ),
     plant(
         "scores-are-held-for-nothing",

@@ -11,6 +11,7 @@ from dpfast.kernels.linalg import eigh, floor_eigenvalues
 from dpfast.solvers.pcn.clipping import ASYMMETRY, clipped_in_rare_direction
 from dpfast.solvers.pcn.information import median_of_sorted
 from dpfast.solvers.pcn.local import LocalCurvature, LocalWhitening
+from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.rounds import Run
 from dpfast.solvers.pcn.score_norms import ScoreClipping
 from dpfast.solvers.pcn.steps import NewtonSolution
@@ -42,7 +43,10 @@ def score_covariance(
     variances, vectors = eigh(mean)
     variances = np.maximum(variances, 0.0)
     removed = _removed_variance(run, local, whitening, exponent, clipping, variances)
-    variances = np.maximum(variances, water_level(variances, removed))
+    if run.setting.clips_one_side:  # long scores are of large responses, in every direction
+        variances = variances + removed / p
+    else:
+        variances = np.maximum(variances, water_level(variances, removed))
     meat = np.asarray((vectors * variances) @ vectors.T)
     if solution.min_meat is not None and solution.min_meat.any():
         meat = meat + floor_eigenvalues(solution.min_meat - meat, 0.0)[0]
@@ -61,7 +65,7 @@ def _removed_variance(
     bound, unit = clipping.bound, local.unit
     spread = float(np.add.reduce(variances) / variances.size) ** 0.5
     if run.setting.loss.curvature_varies:
-        removed = clipping.norms.mean_excess(bound, 0.0)
+        removed = clipping.norms.clipped_square(bound, run.rows.n)
     else:  # rows are not clipped, and fewer than a histogram shows may matter
         removed = local.norms.rescaled(unit).clipped_off(
             spread, whitening.radius / unit, exponent, bound
@@ -102,6 +106,20 @@ def bias_variance(
     pilot_error = np.minimum(signal / p, pilot_variance + (1.0 - known) ** 2 * signal / p)
     remaining = remaining_error(known, noises) ** 2 * pilot_error
     return np.asarray(remaining + (ASYMMETRY * clipping_bias) ** 2 / p)
+
+
+def one_sided_bias(clipping_bias: float, intercept: Array, theta: Array) -> Array:
+    """Return the bias of clipping where all clipped scores have one sign, in two directions.
+
+    Norms of clipped scores then add up along the intercept, and along the slopes, since larger
+    expected responses vary more.  A row has 1/p of its squared norm in each direction.
+    """
+    p = theta.size
+    constant = intercept / max(math.hypot(*intercept), TINY)
+    slopes = theta - (theta @ constant) * constant
+    slopes = slopes / max(math.hypot(*slopes), TINY)
+    size = clipping_bias * math.sqrt((1.0 - ASYMMETRY**2) / p)
+    return np.asarray(size * np.column_stack([constant, slopes]))
 
 
 def remaining_error(curvatures: Array, noises: list[float]) -> Array:

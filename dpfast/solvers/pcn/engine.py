@@ -17,7 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.preconditioned import PreconditionedQueries
-from dpfast.solvers.pcn.covariance import bias_variance, score_covariance, slope_signal
+from dpfast.solvers.pcn.covariance import (
+    bias_variance,
+    one_sided_bias,
+    score_covariance,
+    slope_signal,
+)
 from dpfast.solvers.pcn.curvature import CurvatureModel
 from dpfast.solvers.pcn.initial import InitialEstimate, initial_estimate
 from dpfast.solvers.pcn.local import (
@@ -153,8 +158,12 @@ def finalize(
     solution: NewtonSolution,
 ) -> SolverResult:
     """Return the estimate, in coordinates in which a Newton step is the score."""
-    theta, root, n = solution.theta, solution.curvature, run.rows.n
-    scores, nonconvergence = None, solution.nonconvergence
+    theta, root, n, scores = solution.theta, solution.curvature, run.rows.n, None
+
+    def in_columns(direction: Array | None) -> Array | None:
+        return None if direction is None else mapping @ direction
+
+    nonconvergence, overstated = map(in_columns, (solution.nonconvergence, solution.overstated))
     if run.setting.loss.may_separate:
         scores = Scores.of(solution.scores, initial.unmapping, mapping, whitening.unwhiten)
     meat, meat_scale = score_covariance(run, local, whitening, limits.exponent, clipping, solution)
@@ -166,9 +175,10 @@ def finalize(
         unmapping = root @ unmapping
         theta, back = root @ theta, root @ back
         row_clipping = row_clipping.mapped(root)
-    if nonconvergence is not None:
-        nonconvergence = mapping @ nonconvergence
-    signal = slope_signal(theta, None if run.intercept is None else back @ run.intercept)
+    whitened_intercept = None if run.intercept is None else back @ run.intercept
+    signal, bias_directions = slope_signal(theta, whitened_intercept), None
+    if whitened_intercept is not None and run.setting.clips_one_side:
+        bias_directions = one_sided_bias(clipping.bias, whitened_intercept, theta)
     known, norms, radius = whitening.known, local.norms, whitening.radius
     hidden = known <= 0.0
     if initial.is_repeated:  # a direction that was clear then is clearly above noise here
@@ -183,6 +193,7 @@ def finalize(
         residual_bias_var=bias_variance(
             known, solution.noises, signal, initial.variance, clipping.bias
         ),
+        bias_directions=bias_directions,
         n_hidden=max(solution.n_hidden, int(np.count_nonzero(hidden))),
         bound=clipping.bound,
         clipped_share=clipping.clipped_share,
@@ -191,6 +202,7 @@ def finalize(
         downweighted_share=norms.downweighted_share(radius, limits.exponent),
         max_undetected=n * clipping.norms.max_undetected,
         nonconvergence=nonconvergence,
+        overstated=overstated,
         scale=local.at.scale,
         steps=solution.steps,
         row_clipping=row_clipping,

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +16,7 @@ from dpfast.curator.preconditioned import (
     PreconditionedQueries,
     RowClipping,
 )
+from dpfast.solvers.pcn.tail import BEYOND, EVENLY, FINER, TAIL_OCTAVES, tail_posterior
 
 Array = NDArray[np.float64]
 
@@ -36,34 +34,9 @@ NEIGHBOUR_SDS = 3.0
 #: a million histograms.
 SINGLE_BIN_SDS = 5.5
 
-#: Standard deviations of noise added to the share of the first octave beyond: it may have more than
-#: the noisy share.
-NEXT_OCTAVE_SDS = 3.0
-
-#: Largest ratio of an undetected octave's share to the one before: that of norms with a mean.
-LEAST_FALL = 0.5
-
-#: The same of norms with a variance, without which there is no standard error, and no curvature.
-WITH_VARIANCE = 0.25
-
 #: Part of the sum of squared norms that is compared: longer norms are of few records, and the noise
 #: of each bin would count as theirs.
 SQUARES_PART = 0.9
-
-#: Octaves of an extrapolated tail, and points in each.
-TAIL_OCTAVES, FINER = 6, 8
-
-#: Standard deviations, times the square root of its number, above which an undetected octave has
-#: more than noise: noise alone then falls faster than norms grow.
-DOUBTED = 1.6
-_ROOTS = [math.sqrt(octaves) for octaves in range(1, TAIL_OCTAVES + 1)]
-
-#: Points of a bin, and norms in the tail's octaves over the longest that is detected.
-_EVENLY = (np.arange(FINER) + 0.5) / FINER
-_BEYOND = np.outer(np.exp2(np.arange(TAIL_OCTAVES)), np.exp2(_EVENLY)).ravel()
-
-#: Starts of the last three detected octaves, over the longest norm: halfway between bins.
-_LAST = np.exp2([-2.5, -1.5, -0.5]) * (1.0 - 1e-9)
 
 #: Candidates for radii and bounds, as parts of the longest.
 TRIED_PARTS = np.exp2(-np.arange(104) / 8.0)
@@ -100,6 +73,18 @@ def _sums(shares: NDArray[Any]) -> Array:
 _ONES = np.ones(RUN_LENGTH)
 
 
+def _last_octaves(shares: Array, last: int, per_octave: int) -> Array:
+    """Sum bins to the octave of the last detected bin, the one before, and those beyond."""
+    before, beyond = np.zeros(2 * per_octave), np.zeros(TAIL_OCTAVES * per_octave)
+    padded = np.concatenate([before, shares, beyond])
+    octaves = padded[last + 1 : last + 1 + (TAIL_OCTAVES + 2) * per_octave]
+    return np.asarray(octaves.reshape(-1, per_octave).sum(axis=1))
+
+
+#: Octaves of a histogram without a tail.
+NO_TAIL = np.zeros(TAIL_OCTAVES + 2)
+
+
 class NormHistogram(NamedTuple):
     """Bins of a noisy histogram of norms that stand out of their noise."""
 
@@ -107,8 +92,11 @@ class NormHistogram(NamedTuple):
     upper: Array
     midpoints: Array
     max_undetected: float
-    max_next: float = math.inf
-    min_tail: Sequence[float] = (0.0,) * TAIL_OCTAVES
+    #: Noisy shares of the last two detected octaves and of those beyond, and their noise.
+    octaves: Array = NO_TAIL
+    octave_noise: float = 0.0
+    #: Whether the first of them is before the mode.
+    before_mode: bool = True
 
     @staticmethod
     def from_noisy_shares(
@@ -132,20 +120,18 @@ class NormHistogram(NamedTuple):
             ).nonzero()[0]:
                 some = slice(first, first + RUN_LENGTH)
                 detected[some] |= shares[some] > noise_scale
-        noise, tail = (
-            noise_scale * per_octave**0.5,
-            shares[1 + detected.nonzero()[0][-1] :].tolist(),
-        )
-        tail += [0.0] * (TAIL_OCTAVES * per_octave)
-        octaves = [*map(sum, zip(*[iter(tail)] * per_octave, strict=False))]
-        max_next = max(octaves[0], 0.0) + NEXT_OCTAVE_SDS * noise
-        min_tail = [
-            octave - DOUBTED * noise * root for octave, root in zip(octaves, _ROOTS, strict=False)
-        ]
+        last = int(detected.nonzero()[0][-1])
+        octaves = _last_octaves(shares, last, per_octave)
         edges, shares = unit * bin_edges(per_octave)[detected], np.maximum(shares[detected], 0.0)
         midpoints = edges * 2.0 ** (-0.5 / per_octave)
         return NormHistogram(
-            shares, edges, midpoints, SINGLE_BIN_SDS * noise_scale, max_next, min_tail
+            shares,
+            edges,
+            midpoints,
+            SINGLE_BIN_SDS * noise_scale,
+            octaves,
+            noise_scale * per_octave**0.5,
+            mode > last - per_octave,
         )
 
     @property
@@ -201,49 +187,41 @@ class NormHistogram(NamedTuple):
         passed = self.shares.cumsum() / max(float(np.add.reduce(self.shares)), 1e-300)
         return float(np.exp2(np.interp(0.5, passed, np.log2(self.upper))))
 
-    def tail(self, bounds: Array, fall: float = LEAST_FALL) -> Array:
-        """Compute means of ``(norm - bound)^+``, with the extrapolated tail."""
-        norms, (shares,) = self.extrapolate_tail(fall)
+    def tail(self, bounds: Array, n: float = math.inf) -> Array:
+        """Compute means of ``(norm - bound)^+``, with the expected tail."""
+        norms, shares, _ = self.extrapolate_tail(n)
         return mean_excess_over(bounds, norms, shares)
 
     def undetected_square(self) -> float:
-        """Return the mean of squared norms in the octaves beyond the last detected one."""
-        norms, (shares,) = self.extrapolate_tail(LEAST_FALL)
-        undetected = norms > self.upper[-1]
-        return float((norms[undetected] ** 2) @ shares[undetected])
+        """Return a likely largest mean of squared norms beyond the last detected octave."""
+        norms, shares, deviations = self.extrapolate_tail()
+        undetected = norms > self.longest
+        return float((norms[undetected] ** 2) @ (shares + deviations)[undetected])
 
-    def extrapolate_tail(self, *falls: float) -> tuple[Array, list[Array]]:
-        """Extrapolate the tail by the ratio of the last octaves, at most each of ``falls``.
+    def clipped_square(self, bound: float, n: float = math.inf) -> float:
+        """Compute the mean ``(norm^2 - bound^2)^+``, with the expected tail."""
+        norms, shares, _ = self.extrapolate_tail(n)
+        return float(shares @ np.maximum(norms**2 - bound**2, 0.0))
 
-        Shares are spread evenly over points of the bins.  An octave has at least its noisy share
-        less a margin of noise.
+    def extrapolate_tail(self, n: float = math.inf) -> tuple[Array, Array, Array]:
+        """Add the tail of n records' norms; shares are spread evenly over points of the bins.
 
         Returns
         -------
         norms : ndarray of shape (m,)
             Increasing.
-        shares : list of ndarray of shape (m,)
-            One for each of ``falls``.
+        shares, deviations : ndarray of shape (m,)
+            Posterior means and standard deviations, which are zero in detected bins.
         """
-        top, observed = self.longest, self.shares.tolist()
-        a, b, c = self.upper.searchsorted(top * _LAST).tolist()
-        first, second, last = sum(observed[a:b]), sum(observed[b:c]), sum(observed[c:])
-        earlier_ratio = min(1.0, second / first) if first > 0.0 else 1.0
-        ratio = min(1.0, last / second) if second > 0.0 else 1.0
-        acceleration = min(1.0, ratio / earlier_ratio) if earlier_ratio > 0.0 else 1.0
-        if last * ratio * acceleration > self.max_next:
-            acceleration = self.max_next / (last * ratio)
-        steps = [ratio * acceleration**octave for octave in range(1, TAIL_OCTAVES + 1)]
-        profile = max(ratio, 1e-3) ** _EVENLY
-        profile *= last / np.add.reduce(profile)
-        width, spread_shares = (self.midpoints[-1] / top) ** 2, (self.shares / FINER).repeat(FINER)
-        shares, min_ratios = [], [minimum / (last or math.inf) for minimum in self.min_tail]
-        for fall in falls:
-            parts = accumulate(map(min, steps, repeat(fall)), operator.mul)
-            tail = np.array([*map(max, parts, min_ratios)])[:, None] * profile
-            shares.append(np.concatenate([spread_shares, tail.ravel()]))
-        norms = self.upper[:, None] * width ** _EVENLY[::-1]  # they increase
-        return np.concatenate([norms.ravel(), top * _BEYOND]), shares
+        tail = tail_posterior(self.octaves, self.octave_noise, n, self.before_mode)
+        detected = (self.shares / FINER).repeat(FINER)
+        width = (self.midpoints[-1] / self.longest) ** 2
+        norms = (self.upper[:, None] * width ** EVENLY[::-1]).ravel()  # they increase
+        return (
+            np.concatenate([norms, self.longest * BEYOND]),
+            np.concatenate([detected, tail.mean]),
+            np.concatenate([np.zeros(detected.size), tail.deviation]),
+        )
 
     def downweighted_share(self, radius: float, power: float) -> float:
         """Return the part of these squared norms that weights with this radius and power remove."""

@@ -14,6 +14,10 @@ from dpfast.solvers.pcn.scores import SIGNAL_SDS
 
 Array = NDArray[np.float64]
 
+#: Part of the curvature by which scores of labels vary, below which the bound applies.  Where the
+#: model is wrong they vary by less than the curvature; a larger part makes its errors too wide.
+MIN_VARIATION = 0.5
+
 #: Columns along which a curvature is 1; parts of it that scores determine; score variances there,
 #: their noise, and the unit of the parts.
 InformationBound = tuple[Array, Array, Array, float, float]
@@ -29,8 +33,9 @@ def information_bound(
 ) -> InformationBound:
     """Compute a bound of the Hessian by the variance of the scores (White 1982).
 
-    By the information equality both are equal in most directions, up to a common unit.  Columns
-    without determined curvature have no bound: their scores do not vary.
+    By the information equality both are equal in most directions, up to a common unit: at least
+    ``factor``.  Where that is known, the model may be wrong, and the bound is twice the variance.
+    Columns without determined curvature have no bound: their scores do not vary.
     """
     values, vectors = eigh(known)
     white = vectors / np.sqrt(values)
@@ -39,6 +44,8 @@ def information_bound(
     reference = max(factor, median_of_sorted(values), TINY)
     doubt = noise * math.sqrt(2.0 / len(white)) * float(np.vdot(white, white))
     shares, columns = np.minimum(reference, values + doubt) / reference, white @ rotation
+    if factor > 0.0:
+        shares = np.minimum(shares / MIN_VARIATION, 1.0)
     if undetermined is not None:
         shares += (1.0 - shares) * (undetermined @ (columns**2) / np.add.reduce(columns**2))
     return columns, shares, values, doubt, reference
@@ -61,3 +68,9 @@ def apply_information_bound(
     dual, minima = curvature @ columns, reference * np.where(shares < 1.0, shares, 0.0)
     n_hidden = int(np.count_nonzero((values < doubt) & (SIGNAL_SDS * shares < 1.0)))
     return (dual * shares) @ dual.T, (dual * minima) @ dual.T, n_hidden
+
+
+def overstated_curvature(columns: Array, shares: Array) -> Array | None:
+    """Return the direction where the bound applies most; None if nowhere."""
+    least = int(shares.argmin())
+    return columns[:, least] if shares[least] < 1.0 else None

@@ -113,6 +113,11 @@ class Setting(NamedTuple):
         )
 
     @property
+    def clips_one_side(self) -> bool:
+        """Flag: long scores are those of large responses, and of no small ones."""
+        return bool(self.loss.link == "log" and self.intercept)
+
+    @property
     def query_counts(self) -> QueryCounts:
         """Flag of rounds, number of further histograms, and flag of an estimated scale."""
         n_histograms = self.downweights_by_score_bound + (self.loss.peakedness > EVEN_PEAK)

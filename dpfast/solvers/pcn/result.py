@@ -59,10 +59,14 @@ class SolverResult(NamedTuple):
     max_undetected: float
     scale: float
     nonconvergence: Array | None = None
+    #: Direction along which scores vary by much less than the curvature.
+    overstated: Array | None = None
     steps: int = MAX_STEPS
     row_clipping: RowClipping = NO_CLIPPING
     #: Curvature of long rows beyond the detected ones, relative to the typical curvature.
     excess_curvature: float = 0.0
+    #: Biases along some directions, as columns, beside those of ``residual_bias_var``.
+    bias_directions: Array | None = None
     #: Whether the rows' second moments are larger than their noise.
     records_detected: bool = True
     scores: Scores | None = None
@@ -81,6 +85,7 @@ class SolverResult(NamedTuple):
             mapping=basis @ self.mapping,
             unmapping=self.unmapping @ inverse,
             nonconvergence=None if self.nonconvergence is None else basis @ self.nonconvergence,
+            overstated=None if self.overstated is None else basis @ self.overstated,
             scores=None if self.scores is None else self.scores.in_columns(basis, inverse),
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
-from dpfast.solvers.pcn.clipping import choose_clipping_norm
+from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm, mean_asymmetry
 from dpfast.solvers.pcn.histogram import COARSE, NormHistogram, bin_edges, released_norms
 from dpfast.solvers.pcn.local import LocalCurvature
 from dpfast.solvers.pcn.rounds import Run
@@ -42,12 +42,12 @@ def clipping_norm(
 ) -> ScoreClipping:
     """Release the norms of the scores, and choose the norm that they are clipped at."""
     setting, budget, row_clipping = run.setting, local.budget, limits.row_clipping
-    n, unit = run.rows.n, setting.score_unit
-    max_norm, first_score = row_clipping.max_leverage * at.scale * setting.score_bound_ratio, None
+    n, p, unit, first_score = run.rows.n, at.theta.size, setting.score_unit, None
+    max_norm = row_clipping.max_leverage * at.scale * setting.score_bound_ratio
+    leaves = mean_asymmetry(p) if setting.clips_one_side else ASYMMETRY
 
     def choose(norms: NormHistogram, noise: float) -> tuple[float, float]:
-        p, foreseen = at.theta.size, limits.score_bounds
-        return choose_clipping_norm(norms, noise, p, max_norm, foreseen=foreseen, n=n)
+        return choose_clipping_norm(norms, noise, p, max_norm, leaves, limits.score_bounds, n)
 
     if local.sampled:  # the histogram of norms comes with the first scores
         mu, mu_round = budget.steps[0], budget.round.histogram

@@ -15,6 +15,7 @@ from dpfast.solvers.pcn.information import (
     InformationBound,
     apply_information_bound,
     information_bound,
+    overstated_curvature,
 )
 from dpfast.solvers.pcn.plan import MAX_STEPS
 from dpfast.solvers.pcn.problem import Problem
@@ -37,6 +38,7 @@ class NewtonSolution(NamedTuple):
     noises: list[float]
     steps: int
     nonconvergence: Array | None
+    overstated: Array | None
     scores: list[NoisyScore]
 
 
@@ -177,8 +179,10 @@ class AveragedNewton:
             if (level, along_slopes) != self.expected[2:]:
                 smaller = (*self.expected[:2], level, along_slopes)
                 self.curvature = model.transported(self.curvature, self.expected, smaller)
-        min_meat, n_hidden = None, 0
+        min_meat, n_hidden, overstated = None, 0, None
         if bound := self._information_bound():
+            if model and model.min_score_variation > 0.0:
+                overstated = overstated_curvature(*bound[:2])
             self.curvature, min_meat, n_hidden = apply_information_bound(self._hessian, *bound)
         counted = self.scores[-max(self.n_averaged, 1) :]
         return NewtonSolution(
@@ -191,6 +195,7 @@ class AveragedNewton:
             [score.noise for score in self.scores[1 - self.n_before :]],
             self.done,
             None if model else nonconvergence_direction(counted),
+            overstated,
             self.scores,
         )
 
