@@ -119,6 +119,7 @@ typedef struct {
     const double *centre, *inverse; /* q */
     const double *matrix; /* (q + 1) rows of p; of the constant first; NULL: rows (1, z), or z */
     const double *theta;            /* p */
+    const double *predictor; /* q + 1, with a map: predictors are (1, z)'predictor; NULL: a'theta */
     double reach; /* rows are shortened until |a| times the score size is at most this */
     /* Or by (radius / size)^(2 power) where size = sqrt(c at far_theta) |a B| is more; B may be NULL. */
     const double *back, *far_theta; /* p rows of p; p */

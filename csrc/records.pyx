@@ -42,6 +42,7 @@ cdef extern from "records.h" nogil:
         const double *inverse
         const double *matrix
         const double *theta
+        const double *predictor
         double reach
         const double *squares
         double *keep

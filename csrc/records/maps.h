@@ -121,3 +121,21 @@ static INLINE void map_groups_of(const double *z, size_t q, const size_t *begins
         vstore(norms + (size_t)g * L, norm2[g]);
     }
 }
+
+/* Predictors of LANES records, (1, z)'predictor, instead of those of the mapped rows. */
+static vd group_predictor(const records_view *view, const double *z)
+{
+    vd dot = vset(view->predictor[0]);
+    for (size_t j = 0; j < view->q; j++)
+        dot += vload(z + j * L) * vset(view->predictor[j + 1]);
+    return dot;
+}
+
+/* The same of one record. */
+static double row_predictor(const records_view *view, const double *z)
+{
+    double dot = view->predictor[0];
+    for (size_t j = 0; j < view->q; j++)
+        dot += z[j] * view->predictor[j + 1];
+    return dot;
+}

@@ -81,6 +81,8 @@ static void view_columns(block *b, const char *x)
         else
             map_groups_of(z, q, begins, task->map, map, p, task->width, 1, task->theta_new, out,
                           p * L, dot, norm2);
+        for (size_t k = 0; view->predictor && k < some; k++)
+            vstore(dot + k * L, group_predictor(view, z + k * q * L));
     }
     clear_lanes(b);
 }
@@ -276,6 +278,8 @@ static void view_rows(block *b, const char *x)
     size_t lines = lines_left(b, b->rows);
     row_products(b, task->theta_new, take_ahead(b, lines, (b->rows + 3) / 4 * 4), lines, b->dot,
                  b->norm2);
+    for (size_t i = 0; view->predictor && i < b->rows; i++)
+        b->dot[i] = row_predictor(view, z + i * task->unit_width);
     for (size_t i = b->rows; i < b->padded; i++)
         b->dot[i] = b->norm2[i] = b->g[i] = 0.0;
 }

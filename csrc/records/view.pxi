@@ -38,6 +38,8 @@ cdef class RecordView:
         Constants of the loss.
     theta : ndarray of shape (p,), optional
         Where predictors are ``a'theta``; zero by default.
+    predictor : ndarray of shape (q + 1,), optional
+        With a map and without leverage weights: predictors are ``(1, z)'predictor`` instead.
     shift : float
     centres, spreads : ndarray of shape (q,), optional
         ``z = (x - centre)/spread``; z is x by default.
@@ -73,7 +75,7 @@ cdef class RecordView:
     def __init__(self, matrix_, str what="response", loss=None, double c=1.0, double h=1.0,
                  double scale=1.0, theta=None, double shift=0.0, centres=None, spreads=None,
                  response=(0.0, 1.0), double reach=float("inf"), back=None,
-                 double weigh=0.0, keep=None, squares=None):
+                 double weigh=0.0, predictor=None, keep=None, squares=None):
         cdef records_view *view = &self.view
         cdef const double *at
         cdef Py_ssize_t q, p
@@ -87,7 +89,7 @@ cdef class RecordView:
         if q < 0 or p < 1:
             raise ValueError("matrix must have a row for the constant, and a column")
         self.arguments = (matrix_, what, loss, c, h, scale, theta, shift, centres, spreads,
-                          response, reach, back, weigh)
+                          response, reach, back, weigh, predictor)
         view.q, view.p, view.what = q, p, QUANTITIES.index(what)
         view.matrix = NULL
         if type(matrix_) is not tuple:
@@ -107,12 +109,17 @@ cdef class RecordView:
         inverses = np.ones(q) if spreads is None else 1.0 / spreads
         view.theta = vector(theta, p, "theta")
         view.centre, view.inverse = vector(centres, q, "centres"), vector(inverses, q, "spreads")
-        view.reach, view.back, view.far_theta = reach, NULL, NULL
+        view.reach, view.back, view.far_theta, view.predictor = reach, NULL, NULL, NULL
         self.arrays = [matrix_, theta, centres, inverses]
         if back is not None:
             turn, far, view.far_scale, view.radius, view.power = back
             view.back, view.far_theta = matrix(turn, p, p, "back"), vector(far, p, "theta")
             self.arrays += [turn, far]
+        if predictor is not None:
+            if view.matrix == NULL or back is not None:
+                raise ValueError("predictors of rows without their map need a map, and no back")
+            view.predictor = vector(predictor, q + 1, "predictor")
+            self.arrays.append(predictor)
 
         self.what, self.n_stored, view.keep, view.squares, view.whole = what, -1, NULL, NULL, 0.0
         if keep is not None or squares is not None:

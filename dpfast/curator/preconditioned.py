@@ -438,7 +438,8 @@ def compiled(
     """
     matrix: Any = view.matrix
     at, p = view.at, int(matrix.shape[1])
-    if matrix is _zero_and_identity(p)[1]:  # no map
+    unmapped = matrix is _zero_and_identity(p)[1]
+    if unmapped:
         matrix = p + 1 - view.intercept, p
     elif view.intercept:
         matrix = np.ascontiguousarray(matrix)
@@ -450,15 +451,19 @@ def compiled(
         far_theta, scale = np.ascontiguousarray(weights.at.theta), weights.at.scale
         back = (np.ascontiguousarray(weights.back), far_theta, scale, weights.radius, weights.power)
     code, c, h, theta, scale_of_loss = None, 1.0, 1.0, None, 1.0
+    predictor = None
     if at is not None:
         declared = at.loss.code, at.loss.c, at.loss.h
         code, c, h = getattr(at.loss, "_kernel_parameters", declared)
         theta = np.ascontiguousarray(at.theta, dtype=np.float64)
+        if at.raw and not unmapped:
+            constant = [] if view.intercept else [0.0]
+            predictor, theta = np.concatenate([constant, theta]), None
         scale_of_loss = at.scale
         if not 1e-100 <= scale_of_loss <= 1e100:
             scale_of_loss = min(max(1e-100, scale_of_loss), 1e100)
     centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
     return RecordView(
         matrix, view.what, code, c, h, scale_of_loss, theta, view.shift, centres, spreads, response,
-        max_leverage, back, view.weigh, squares=squares, keep=keep,
+        max_leverage, back, view.weigh, predictor, squares=squares, keep=keep,
     )  # fmt: skip

@@ -71,7 +71,7 @@ class RotatedRows:
     ) -> tuple[Array, Linearization | None, RowClipping]:
         """Return the map of rotated rows, and the parameter and clipping in their coordinates."""
         back = self._rotation.T
-        at = at and at._replace(theta=back @ at.theta)
+        at = at and at.mapped(back)
         return self._triangle, at, row_clipping.mapped(back)
 
     def back(self, answer: Answer) -> Answer:
@@ -111,7 +111,7 @@ class RotatedRows:
         """Compute kernel sums of a view in this layout, or counts if there is none."""
         if layout is self.unmapped if layout else self._without_map(view):
             assert view.at is not None and view.matrix is not None
-            at = view.at._replace(theta=view.matrix @ view.at.theta)
+            at = view.at.mapped(view.matrix)
             plain = view._replace(matrix=_zero_and_identity(len(view.matrix))[1], at=at)
             result = query(compiled(plain, units, squares=self.squares))
             return mapped(result, self._triangle) if isinstance(result, tuple) else result

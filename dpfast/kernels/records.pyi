@@ -30,6 +30,7 @@ class RecordView:
         reach: float = ...,
         back: tuple[NDArray[np.float64], NDArray[np.float64], float, float, float] | None = None,
         weigh: float = 0.0,
+        predictor: NDArray[np.float64] | None = None,
         keep: NDArray[np.float64] | None = None,
         squares: NDArray[np.float64] | None = None,
     ) -> None: ...

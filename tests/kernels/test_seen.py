@@ -86,6 +86,15 @@ def views(name, W, theta):
         yield TransformedView(W, True, "score", at, row_clipping=RowClipping(discount))
 
 
+def raw_views(name, W, theta, intercept=True):
+    """Views whose predictors are those of the design row, not of the mapped one."""
+    loss, scale = LOSSES[name]
+    at = Linearization(theta, loss, scale, raw=True)
+    for what in ("curvature", "score", "score size", "residual"):
+        yield TransformedView(W, intercept, what, at)
+    yield TransformedView(W, intercept, "score", at, row_clipping=RowClipping(max_leverage=0.3))
+
+
 def assert_alike(X, y, view, units=None):
     """Sums and counts of the kernels, and those of what NumPy makes of the records."""
     kernel_view = compiled(view, units)
@@ -122,6 +131,49 @@ def test_sums_and_counts_are_those_of_the_twin(isa, n, q, beside, losses):
         for view in views(name, W, theta):
             assert_alike(X, y, view)
     assert_alike(X, y, TransformedView(W, True))  # without a loss: less the offset
+
+
+@pytest.mark.values
+@pytest.mark.parametrize(("n", "q"), SIZES)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_predictors_of_design_rows_are_those_of_the_twin(isa, n, q, intercept):
+    """Maps to fewer columns than the design has, and to more; parameters are of the design."""
+    rng = np.random.default_rng([n, q])
+    theta = 0.3 * rng.normal(size=q + intercept)
+    X, y = table(n, q, rng, beside=q % 2 == 1)
+    for columns in {1, max(1, q - 1), q + 3}:
+        W = rng.normal(size=(q + intercept, columns)) / (q + 1) ** 0.5
+        for name in ("least-squares", "logistic", "log-cosh"):
+            for view in raw_views(name, W, theta, intercept):
+                assert_alike(X, y, view)
+    identity = _zero_and_identity(q + intercept)[1]
+    for view in raw_views("least-squares", identity, theta, intercept):
+        assert_alike(X, y, view)
+
+
+@pytest.mark.parametrize(("q", "columns"), [(2, 2), (30, 2), (30, 25)])
+def test_predictors_of_design_rows_are_of_one_record(isa, q, columns):
+    """Bits do not depend on place or neighbours; entries that are not finite count as missing."""
+    rng = np.random.default_rng(q)
+    W, theta = rng.normal(size=(q + 1, columns)), rng.normal(size=q + 1)
+    zero = np.zeros(columns)
+    W[-1], theta[-1] = 1e-300, 2.0
+    at = Linearization(theta, LeastSquares(), raw=True)
+    view = compiled(TransformedView(W, True, "score", at))
+    row, sums = rng.normal(size=q), set()
+    for n in (1, 8, 9, 129, 300):
+        for slot in {0, n // 2, n - 1}:
+            X, y = rng.normal(size=(n, q)), np.full(n, np.nan)
+            X[slot], y[slot] = row, 1.0
+            found = CLIPPED.sums(X, y, zero, GRADIENT | MEAT, 1.0, 1, view)
+            sums.add(found[0].tobytes() + found[2].tobytes())
+    assert len(sums) == 1
+    for wrong in (np.nan, np.inf, -np.inf, 1.7e308):  # of the last the predictor alone is infinite
+        X, missing = np.tile(row, (3, 1)), np.array([1.0, np.nan, 1.0])
+        without = CLIPPED.sums(X, missing, zero, GRADIENT, 1.0, 1, view)
+        X[1, -1] = wrong
+        found = CLIPPED.sums(X, np.ones(3), zero, GRADIENT, 1.0, 1, view)
+        np.testing.assert_allclose(found[0], without[0], rtol=1e-14)  # sums may round otherwise
 
 
 @pytest.mark.values
@@ -504,6 +556,11 @@ def test_what_is_not_a_view_is_refused():
         lambda: RecordView(W, centres=np.zeros(3)),
         lambda: RecordView(np.asfortranarray(np.arange(9.0).reshape(3, 3))),
         lambda: RecordView(W, "score", 0, scale=0.0),
+        lambda: RecordView(W, "score", 3, predictor=np.zeros(2)),
+        lambda: RecordView((3, 3), "score", 3, predictor=np.zeros(3)),
+        lambda: RecordView(
+            W, "score", 3, back=(W, np.zeros(3), 1.0, 1.0, 0.5), predictor=np.zeros(3)
+        ),
         lambda: RecordView(np.ones((0, 3))),
         lambda: RecordView(W).counts(np.ones((4, 3)), y, EDGES),
         lambda: CLIPPED.sums(np.ones((4, 3)), y, np.zeros(3), GRADIENT, 1.0, 1, RecordView(W)),

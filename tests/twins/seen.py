@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpfast.data.scaling.maps import NO_CLIPPING, TransformedView
-from dpfast.data.scaling.transformed import alone, mapped, norms, predictors, product
+from dpfast.data.scaling.transformed import alone, mapped, norms, plain, predictors, product
 
 
 def seen(X: Any, y: Any, view: TransformedView) -> tuple[Any, Any]:
@@ -72,18 +72,19 @@ def _all_of(X: Any, y: Any, view: TransformedView) -> tuple[Any, Any, Any]:
     """Rows, what is beside them, NaN where an entry is not finite, and what rows are times."""
     assert not view.weigh
     a = np.concatenate([mapped(X[some : some + 4096], view) for some in range(0, len(X), 4096)])
-    beside, factor = _beside(a, alone(y), None if y.ndim == 1 else y[:, 2], view)
+    beside, factor = _beside(X, a, alone(y), None if y.ndim == 1 else y[:, 2], view)
     return a, beside + np.einsum("ij,j->i", X, np.zeros(X.shape[1])), factor
 
 
-def _beside(a: Any, y: Any, offset: Any, view: TransformedView) -> tuple[Any, Any]:
+def _beside(X: Any, a: Any, y: Any, offset: Any, view: TransformedView) -> tuple[Any, Any]:
     intercept = view.intercept and view.matrix is None
     if view.at is None:
         return y - view.shift, None
     loss, scale = view.at.loss, view.at.scale
 
     def predictor(at: Any) -> Any:
-        return predictors(a, at.theta, intercept) + (0.0 if offset is None else offset)
+        rows, constant = (plain(X), view.intercept) if at.raw else (a, intercept)
+        return predictors(rows, at.theta, constant) + (0.0 if offset is None else offset)
 
     y = np.where(np.isfinite(y), loss._response(y), np.nan)  # a score may be finite at infinity
     if view.what == "response":

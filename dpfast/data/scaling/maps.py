@@ -14,11 +14,20 @@ CHUNK = 4096
 
 
 class Linearization(NamedTuple):
-    """Loss at a released parameter of the mapped rows."""
+    """Loss at a released parameter of the mapped rows, or with ``raw`` of the design rows.
+
+    With ``raw`` the predictor is ``z'theta`` of the design row z, whatever its map W: the rows
+    ``z'W`` may be instruments, and the predictor that of all regressors.
+    """
 
     theta: Array
     loss: Any
     scale: float = 1.0
+    raw: bool = False
+
+    def mapped(self, matrix: Array) -> Linearization:
+        """Return the same predictor for rows under another map, which multiplies parameters."""
+        return self if self.raw else self._replace(theta=matrix @ self.theta)
 
 
 class LeverageWeights(NamedTuple):
@@ -44,8 +53,7 @@ class RowClipping(NamedTuple):
         if self.leverage_weights is None:
             return self
         weights = self.leverage_weights
-        at = weights.at._replace(theta=matrix @ weights.at.theta)
-        weights = weights._replace(at=at, back=matrix @ weights.back)
+        weights = weights._replace(at=weights.at.mapped(matrix), back=matrix @ weights.back)
         return self._replace(leverage_weights=weights)
 
 

@@ -72,7 +72,7 @@ def predictors(X: Array, theta: Array, intercept: bool) -> Array:
 
 def _score(a: Array, y: Array, offset: Array | None, view: TransformedView) -> Array:
     """Return the score of a loss times the factor of its row."""
-    assert view.what == "score" and view.at is not None and not view.weigh
+    assert view.what == "score" and view.at is not None and not view.weigh and not view.at.raw
     intercept = view.intercept and view.matrix is None
     leverage_weights, bound = view.row_clipping
 
