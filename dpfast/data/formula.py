@@ -37,10 +37,8 @@ def coding_from_formula(formula: str, schema: Schema) -> Coding:
             "schema must be a dpfast.Schema, which declares the columns of the formula; received "
             f"{described(schema)}."
         )
-    responses, term_texts, intercept = _sides(formula)
-    products = [
-        list(dict.fromkeys(_factor(text, schema) for text in factors)) for factors in term_texts
-    ]
+    responses, term_texts, intercept = sides(formula)
+    products = _products(term_texts, schema)
     used = {name: None for product in products for factor in product for name in _names(factor)}
     response = None
     if responses is not None:
@@ -88,16 +86,14 @@ def terms_of_table(formula: str, table: Any, schema: Schema | None) -> Terms:
 
 def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
     """Read a formula without declarations; return the codings of its right and left side."""
-    responses, term_texts, intercept = _sides(formula)
+    responses, term_texts, intercept = sides(formula)
     if responses is None or len(responses) != 1:
         raise InvalidInput(
             f"formula {formula!r} must have one response on its left side: 'response ~ terms'."
         )
     texts = list(dict.fromkeys([*responses, *(text for factors in term_texts for text in factors)]))
     schema = _undeclared(texts, table)
-    products = [
-        list(dict.fromkeys(_factor(text, schema) for text in factors)) for factors in term_texts
-    ]
+    products = _products(term_texts, schema)
     response_factor = _factor(responses[0], schema)
     if _is_categorical(response_factor, schema):
         raise InvalidInput(
@@ -108,6 +104,20 @@ def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
     terms = _of_full_rank(products, intercept, schema, response_factor)
     response = schema.coding(((response_factor,),), _names(response_factor), None, False)
     return schema.coding(terms, list(used), None, intercept), response
+
+
+def coded_terms(formula: str, coding: Coding) -> tuple[tuple[Factor, ...], ...]:
+    """Code the terms of a formula whose columns a coding declares."""
+    _, term_texts, intercept = sides(formula)
+    schema = Schema(dict(coding.columns))
+    return _of_full_rank(_products(term_texts, schema), intercept, schema)
+
+
+def _products(term_texts: Sequence[Sequence[str]], schema: Schema) -> list[list[Factor]]:
+    """Read each term as its distinct factors."""
+    return [
+        list(dict.fromkeys(_factor(text, schema) for text in factors)) for factors in term_texts
+    ]
 
 
 def _undeclared(texts: Sequence[str], table: Any) -> Schema:
@@ -149,7 +159,7 @@ def _read_by(text: str, present: Sequence[str] = ()) -> tuple[list[str], dict[st
 
 def columns_read(formula: str) -> tuple[list[str], dict[str, Any]]:
     """Return the columns that a formula reads from a table not yet opened, and their levels."""
-    responses, term_texts, _ = _sides(formula)
+    responses, term_texts, _ = sides(formula)
     names: dict[str, None] = {}
     levels: dict[str, Any] = {}
     quoted = _quoted(formula)
@@ -207,7 +217,7 @@ def response_of(formula: str) -> str:
 
 def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
     """Return response, covariates and intercept of a formula of undeclared numeric columns."""
-    responses, term_texts, intercept = _sides(formula)
+    responses, term_texts, intercept = sides(formula)
 
     def is_column(text: str) -> bool:
         return text.isidentifier() or text in _quoted(formula)
@@ -229,7 +239,7 @@ def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
     return responses[0], names, intercept
 
 
-def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
+def sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
     """Parse a formula: factors of the response, factors of each term, and the intercept."""
     try:
         from formulaic import Formula

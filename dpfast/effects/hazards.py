@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from dpfast.arguments import positive
 from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.effects import planned_rows
-from dpfast.curator.instruments.risk import AtRisk
+from dpfast.curator.hazards import AtRisk, score_of_rows
 from dpfast.data.columns import number_columns
 from dpfast.data.formula import codings_of_table
 from dpfast.data.source import records
-from dpfast.effects.instrumental import PER_OCTAVE, inverse_root, whitening_and_gram
+from dpfast.effects.second_moments import PER_OCTAVE, second_moments
 from dpfast.errors import InvalidInput, described, understood
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest
@@ -31,7 +31,7 @@ from dpfast.scaling.private import plan_scaling, refuse_no_columns
 from dpfast.scaling.remarks import OTHERWISE, complete_remarks
 from dpfast.solvers.pcn.clipping import choose_clipping_norm
 from dpfast.solvers.pcn.fixed import fixed_hessian_steps
-from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
+from dpfast.solvers.pcn.histogram import bin_edges, released_norms
 
 Array = NDArray[np.float64]
 
@@ -192,16 +192,17 @@ def checked_unit(unit: Any, cuts: Array) -> float | None:
 class _PersonScores(NamedTuple):
     """Mean scores of persons at risk, whitened by a released matrix."""
 
-    stages: AtRisk
+    persons: AtRisk
     matrix: Array
 
     @property
     def n(self) -> int:
-        return self.stages.n
+        return self.persons.n
 
     def score(self, theta: Array, bound: float, mu: float, mu_meat: float = 0.0) -> JointAnswer:
         """Release the mean score, clipped for each person: costs ``mu`` (claim T7)."""
-        return self.stages.scores(self.matrix, theta, bound, mu, mu_meat)
+        rows = self.persons.scores(theta).mapped(self.matrix)
+        return rows.clipped(score_of_rows(rows), bound, mu, mu_meat)
 
 
 class _Estimate(NamedTuple):
@@ -281,41 +282,39 @@ class _Hazards(Analysis[Fit]):
         """Release column scales, times at risk and events, then take Newton steps."""
         self._scaling.in_place()
         request, K, mu = self.request, self.intervals, self._mu
-        stages = AtRisk(
+        persons = AtRisk(
             request.records, self._event, self._cuts, request.ledger, request.noise,
             request.threads, self._unit,
         )  # fmt: skip
-        n, p = stages.n, stages.dimension
-        risk = stages.exposures(mu["risk"])
-        within = self._of_a_unit(stages, risk)
+        n, p = request.n, K + request.n_covariates
+        risk = persons.exposures(mu["risk"])
+        within = self._of_a_unit(persons, risk)
         # the mean outer product of events' rows is the Hessian of the likelihood at the truth
-        first = whitening_and_gram(stages, mu)
-        gram = first.gram
-        event_shares = gram.diagonal()[:K]
+        information = second_moments(persons.events(), mu)
+        matrix = information.whiten
+        event_shares = (information.factor[:, :K] ** 2).sum(axis=0)
         params = np.zeros(p)
         params[:K] = np.log(
             np.maximum(event_shares, 1.0 / n) / np.maximum(risk.value, risk.noise_scale)
         )
-        matrix = inverse_root(gram, 1e-12)
-        edges = bin_edges(PER_OCTAVE)
-        histogram = stages.score_norm_histogram(matrix, params, edges[:-1], mu["scores"])
-        norms = NormHistogram.from_noisy_shares(histogram.value, histogram.noise_scale, PER_OCTAVE)
+        rows = persons.scores(params).mapped(matrix)
+        norms = released_norms(rows, mu["scores"], score_of_rows(rows), "score", PER_OCTAVE)
         effective = math.hypot(*self._steps[-2:])
         smallest, _ = choose_clipping_norm(norms, 2.0 / (n * effective), p, leaves=1.0)
         largest = math.sqrt(SPARE * n) * effective / 2.0
         bound = max(smallest, min(BEYOND * smallest, largest))
         cut = float(norms.tail(np.array([bound]))[0])
-        problem = _PersonScores(stages, matrix)
+        problem = _PersonScores(persons, matrix)
         params, noise = fixed_hessian_steps(
             problem, params, matrix, bound, self._steps, LONGEST_STEP
         )
-        return _Estimate(params, matrix, noise, cut, first.hidden, within)
+        return _Estimate(params, matrix, noise, cut, information.hidden, within)
 
-    def _of_a_unit(self, stages: AtRisk, risk: Answer) -> float:
+    def _of_a_unit(self, persons: AtRisk, risk: Answer) -> float:
         """Estimate the share with an event in one unit, of persons at risk; 0 without ties."""
         if self._unit is not None:
             return 0.0
-        answer = stages.ties(self._mu["ties"])
+        answer = persons.ties(self._mu["ties"])
         share, noise = float(answer.value[0]), answer.noise_scale
         if not share > DETECTED * noise:
             return 0.0

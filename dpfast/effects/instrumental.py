@@ -1,4 +1,4 @@
-"""``two_stage``: two-stage least squares with instruments, and intervals for weak instruments."""
+"""``two_stage``: two-stage least squares with instruments."""
 
 from __future__ import annotations
 
@@ -8,25 +8,34 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.effects import planned_rows
-from dpfast.curator.instruments.stages import Stages
-from dpfast.data.columns import number_columns
-from dpfast.data.formula import columns_of_formula, parts_at
-from dpfast.data.source import records
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
+from dpfast.data.instruments import Equations, Roles, equations_of, roles_of
+from dpfast.data.source import EVERYTHING
 from dpfast.effects.iv import TwoStage
-from dpfast.errors import InvalidInput, described
-from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.request import Account, FitRequest
+from dpfast.effects.second_moments import PER_OCTAVE, SecondMoments, second_moments
+from dpfast.effects.weak_instruments import anderson_rubin, first_stage_f, overidentification
+from dpfast.errors import understood
+from dpfast.fit_requests.planned_run import Analysis, Progress, run
+from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
 from dpfast.inference.degrees import MIN_DEGREES, Covariance
+from dpfast.inference.natural import natural_map
 from dpfast.kernels.linalg import floor_eigenvalues
+from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.centred_powers import basis_of_terms
+from dpfast.regression.default_fit import subsample_size
+from dpfast.regression.formula import coded_source, table_source
 from dpfast.scaling.budget import refuse_too_few_records
 from dpfast.scaling.private import plan_scaling
+from dpfast.scaling.weight_unit import WeightUnit
+from dpfast.solvers.pcn.averaging import averaged_newton_point, inverse_variance_weights
 from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm
-from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
+from dpfast.solvers.pcn.histogram import bin_edges, released_norms
+from dpfast.solvers.pcn.local import SUBSAMPLE_PART
+from dpfast.solvers.pcn.scores import NoisyScore
 
 Array = NDArray[np.float64]
 
@@ -37,15 +46,8 @@ SHARES = {"gram": 0.06, "lengths": 0.01, "second": 0.18, "pilot": 0.10, "scores"
 #: Shares of the Newton steps; the last two are averaged.
 STEPS = (0.1, 0.3, 0.6)
 
-#: Clipping norm of the first Gram matrix, in units of the root of the number of columns, and the
-#: clipping bound on responses.
-FIRST_RADIUS, RESPONSE_CLIP = 1.5, 3.0
-
-#: Bins for each factor of 2 in the histograms of norms.
-PER_OCTAVE = 2
-
-#: Noise of a Gram matrix, relative to eigenvalues of 1, up to which rows are not clipped further.
-MAX_UNCLIPPED_NOISE = 0.3
+#: Clipping bound on responses.
+RESPONSE_CLIP = 3.0
 
 #: First-stage F below which instruments are called weak (Staiger and Stock 1997).
 WEAK = 10.0
@@ -66,45 +68,13 @@ WEAK_TOGETHER = (
 #: Bias by clipping, in standard errors, above which the result warns.
 MAX_CLIPPING_BIAS = 1.0
 
-#: Copies of the records in memory at the same time, at most.
-COPIES = 6
+CLIPPED = (
+    "scores were clipped at a norm of {:.3g}, which may bias the estimate by more than a standard "
+    "error. Use the logarithm of a response that spans orders of magnitude, or a larger budget."
+)
 
 
-class _Columns(NamedTuple):
-    """Positions of the columns: 1, exogenous, instruments, endogenous."""
-
-    names: tuple[str, ...]
-    exogenous: int
-    instruments: int
-    endogenous: int
-
-    @property
-    def z(self) -> list[int]:
-        return list(range(1 + self.exogenous + self.instruments))
-
-    @property
-    def excluded(self) -> list[int]:
-        return list(range(1 + self.exogenous, 1 + self.exogenous + self.instruments))
-
-    @property
-    def own(self) -> list[int]:
-        """Positions of the exogenous regressors, the constant included."""
-        return list(range(1 + self.exogenous))
-
-    @property
-    def ends(self) -> list[int]:
-        first = 1 + self.exogenous + self.instruments
-        return list(range(first, first + self.endogenous))
-
-    @property
-    def x(self) -> list[int]:
-        return [*self.own, *self.ends]
-
-    @property
-    def size(self) -> int:
-        return 1 + self.exogenous + self.instruments + self.endogenous
-
-
+@understood
 def two_stage(
     formula: str,
     table: Any,
@@ -123,9 +93,13 @@ def two_stage(
     ----------
     formula : str
         ``"y ~ x + w | z + w"``: regressors, and after the bar the instruments, which include the
-        exogenous regressors (as in ivreg and AER).  Each term is a numeric column.
-    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
-        A record with an entry that is not finite contributes zero and counts in n.
+        exogenous regressors (as in ivreg and AER).  Terms are those of :func:`dpfast.fit` without a
+        schema: ``log(wage)``, ``I(age**2)``, ``C(region, levels=["north", "south"])``, products.
+    table : DataFrame of pandas, polars or Dask, Arrow table, mapping to arrays, path or Source
+        As for a formula of :func:`dpfast.fit`; a record with an entry that is not finite
+        contributes zero and counts in n.  :func:`dpfast.records` adds weights, persons and
+        offsets, which are subtracted from the response.  With ``effects="person"`` coefficients of
+        persons take the place of the intercept.
     privacy, ledger, noise
         As for :func:`dpfast.fit`: the **total**; scales, first stage and intervals included.
 
@@ -137,8 +111,8 @@ def two_stage(
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claim T7).  Column scales are
-    claims D1 to D6.
+    ``privacy`` in total under replacement of one record, n public (claim T7); of one person with
+    all their rows where records have persons (C81).  Column scales are claims D1 to D6.
 
     Examples
     --------
@@ -150,136 +124,199 @@ def two_stage(
     >>> bool(abs(fit.params[1] - 2.0) < 0.5), bool(fit.first_stage_f > 100.0), fit.instruments
     (True, True, ('z',))
     """
-    account = Account(privacy, ledger)
-    columns, response = _parsed(formula)
-    values = number_columns(table, columns_of(formula))
-    source = records(values[:, :-1], values[:, -1], names=columns.names)
-    request = FitRequest(source, None, account, fit_intercept=True, noise=noise)
-    analysis = _Analysis(request, columns)
-    with KeepReleased(privacy=request.guarantee, scales=lambda: analysis.units):
-        label = request.label("two_stage", f"instruments={columns.instruments}")
-        account.charge(label, request.memory_bytes(COPIES, include_arrays=True))
-        return analysis.run(response)
+    plan = _Plan(equations_of(formula), table, Account(privacy, ledger), noise)
+    label = plan.request.label("two_stage", f"instruments={len(plan.columns.excluded)}")
+    return run(plan, label, plan.request.default_fit_bytes())
 
 
-def _parsed(formula: Any) -> tuple[_Columns, str]:
-    parts = parts_at("|", formula) if type(formula) is str else []
-    if len(parts) != 2:
-        raise InvalidInput(
-            "formula must be text with one bar, 'y ~ x + w | z + w': regressors, and after the bar "
-            f"the instruments with the exogenous regressors; received {described(formula)}."
-        )
-    response, regressors, intercept = columns_of_formula(parts[0])
-    _, instrument_terms, has_intercept = columns_of_formula(f"`{response}` ~ {parts[1]}")
-    if not (intercept and has_intercept):
-        raise InvalidInput("two_stage has an intercept, which is its own instrument.")
-    exogenous = [name for name in regressors if name in instrument_terms]
-    endogenous = [name for name in regressors if name not in instrument_terms]
-    excluded = [name for name in instrument_terms if name not in regressors]
-    names = (*exogenous, *excluded, *endogenous)
-    if response in names or len(set(names)) < len(names):
-        raise InvalidInput("the columns of the formula must differ from one another.")
-    if not endogenous:
-        raise InvalidInput(
-            "every regressor is among the instruments: that is least squares. Use dpfast.fit."
-        )
-    if len(excluded) < len(endogenous):
-        raise InvalidInput(
-            f"{len(endogenous)} endogenous regressors {endogenous} need as many instruments at "
-            f"least; received {excluded}."
-        )
-    return _Columns(names, len(exogenous), len(excluded), len(endogenous)), response
+class Columns(NamedTuple):
+    """Positions of columns among the design's coefficients, in the order of an analysis.
+
+    Exogenous ones come first (the constant among them), then excluded instruments, then the
+    endogenous ones.
+    """
+
+    exogenous: list[int]
+    excluded: list[int]
+    endogenous: list[int]
+
+    @property
+    def all(self) -> list[int]:
+        """Positions of all columns."""
+        return [*self.exogenous, *self.excluded, *self.endogenous]
+
+    @property
+    def n_instruments(self) -> int:
+        """Number of instruments, the exogenous columns included."""
+        return len(self.exogenous) + len(self.excluded)
+
+    @property
+    def regressors(self) -> list[int]:
+        """Places of the regressors in the order of an analysis."""
+        return [*range(len(self.exogenous)), *range(self.n_instruments, len(self.all))]
+
+    def without(self, positions: set[int]) -> Columns:
+        """Leave out exogenous columns, and excluded instruments if enough are left."""
+        exogenous = [j for j in self.exogenous if j not in positions]
+        excluded = [j for j in self.excluded if j not in positions]
+        enough = len(excluded) >= len(self.endogenous)
+        return Columns(exogenous, excluded if enough else self.excluded, self.endogenous)
 
 
-def columns_of(formula: Any) -> list[str]:
-    """Return the columns that a formula needs, the response last."""
-    columns, response = _parsed(formula)
-    return [*columns.names, response]
+class _Plan(Analysis[TwoStage]):
+    """Two-stage least squares, planned: public decisions, then queries and a report."""
 
-
-class _Analysis:
-    """Public decisions before the charge, and the run after it."""
-
-    def __init__(self, request: FitRequest, columns: _Columns) -> None:
-        self._request, self._columns = request, columns
-        n, p, mu = request.n, columns.size, request.account.total.mu * (1.0 - ROUNDING_SUM)
-        self._purchase, rest = plan_scaling(request, mu)
+    def __init__(
+        self, equations: Equations, table: Any, account: Account, noise: NoiseSource | None
+    ) -> None:
+        source = table_source(table)
+        self._response = equations.response
+        with hide_row_details(source.each):
+            coding, source = coded_source(equations.formula, source, None)
+            roles = roles_of(coding, equations)
+            self.request = request = FitRequest(
+                source, None, account, fit_intercept=True, noise=noise, takes=EVERYTHING,
+                per_person=True,
+            )  # fmt: skip
+        n, p, mu = request.n, request.dimension, request.mu * (1.0 - ROUNDING_SUM)
+        self._mu, self._weight_unit = mu, _weight_unit(request, mu)
+        self.columns = _positions(roles, request.fit_intercept)
+        request.draw_subsample(subsample_size(n, p, mu), SUBSAMPLE_PART)
+        self._scaling, rest = plan_scaling(request, mu)
         refuse_too_few_records(n, p, mu, f" for p = {p} columns: estimates", "columns")
-        self._mu = {name: rest * math.sqrt(part) for name, part in SHARES.items()}
-        steps_share = 1.0 - sum(SHARES.values())
-        self._steps = [rest * math.sqrt(steps_share * part) for part in STEPS]
-        mu_histograms, mu_steps = (self._mu["lengths"], self._mu["scores"]), tuple(self._steps)
-        planned_rows(n, p, request.noise).refuse(
-            (self._mu["gram"], self._mu["second"]), (self._mu["pilot"],), mu_histograms, mu_steps,
-            cells=len(bin_edges(PER_OCTAVE)),
-        )  # fmt: skip
+        if self._weight_unit:
+            rest = self._weight_unit.refuse(self._rows(), rest)
+        for left in (rest, mu):
+            self._refuse(*_budgets(left))
+
+    def _refuse(self, mu: dict[str, float], steps: list[float]) -> None:
+        """Refuse budgets that an answer would refuse; costs nothing."""
+        rows, cells = self._rows(), len(bin_edges(PER_OCTAVE))
+        grams = mu["gram"], mu["second"]
+        rows.refuse(grams, (mu["pilot"],), (mu["lengths"],), cells=cells)
+        instruments = rows.mapped(np.eye(rows.dimension)[:, : self.columns.n_instruments])
+        instruments.refuse((), (), (mu["scores"],), steps, cells=cells)
 
     @property
     def units(self) -> Any:
         """Released scales of the columns, if any yet."""
-        return self._purchase.released
+        return self._scaling.released
 
-    def run(self, response: str) -> TwoStage:
+    def _rows(self) -> PreconditionedQueries:
+        """Make queries about the rows of all columns."""
+        request = self.request
+        objective = Objective(
+            LeastSquares(), Mallows(1.0), request.n_covariates, fit_intercept=request.fit_intercept
+        )
+        sample = None
+        if request.subsample is not None:
+            sample = request.curator(objective, from_subsample=True)
+        return PreconditionedQueries(request.curator(objective), subsample=sample)
+
+    def query(self, report: Progress | None) -> Answers:
         """Release column scales and moments, and estimate."""
-        self._purchase.in_place()
-        request, columns, mu = self._request, self._columns, self._mu
-        stages = Stages(request.records, request.ledger, request.noise, request.threads)
-        moments = _first_stage(stages, columns, mu)
-        solved = _steps(stages, columns, moments, mu, self._steps)
-        return _natural(solved, moments, columns, request, response)
+        self._scaling.in_place(spend=False)  # the rest is for the steps
+        request, rows, variation = self.request, self._rows(), 1.0
+        if self._weight_unit:
+            self._weight_unit.estimate_unit(rows)
+            rows, variation = self._weight_unit.weighted(rows), self._weight_unit.variation
+        names = request._coefficient_names()
+        columns = self.columns.without({
+            j for j, name in enumerate(names) if name in request.undetected
+        })  # fmt: skip
+        basis = self._basis(columns)
+        mu, steps = _budgets(self._left())
+        moments = second_moments(rows.mapped(basis), mu)
+        return Answers(_solve(rows, basis, columns, moments, mu, steps), columns, basis, variation)
+
+    def _basis(self, columns: Columns) -> Array:
+        """Return the map to an analysis's columns in order, with centred powers and products.
+
+        It is that of positions alone where centring would mix instruments with regressors.
+        """
+        request, units = self.request, self.units
+        basis = None
+        if request.fit_intercept and request.terms is not None:
+            used = np.isin(np.arange(1, request.dimension), columns.all)
+            basis = basis_of_terms(request.terms, units.centres, units.spreads, used)
+        exogenous, excluded, endogenous = columns
+        if (
+            basis is None
+            or basis[np.ix_(excluded, [*exogenous, *endogenous])].any()
+            or basis[np.ix_(endogenous, [*exogenous, *excluded])].any()
+        ):
+            basis = np.eye(request.dimension)
+        return basis[:, columns.all]
+
+    def _left(self) -> float:
+        spent = math.fsum([spend.mu**2 for _, spend, _ in self.request.ledger._entries])
+        return math.sqrt(self._mu**2 - spent) * (1.0 - ROUNDING_SUM)
+
+    def report(self, answers: Answers) -> TwoStage:
+        """Report the estimate and its tests in original units."""
+        estimate, columns, basis, variation = answers
+        request, names = self.request, self.request._coefficient_names()
+        assert request.coding is not None
+        shown = [*self.columns.exogenous, *self.columns.endogenous]  # also those left out
+        back = natural_map(request.coding, request.fit_intercept, False)
+        matrix = (back.matrix @ basis[:, columns.regressors])[shown]
+        params = back.constant[shown] + matrix @ estimate.params[columns.regressors]
+        # degrees are those of the estimate that an error mainly comes from
+        main = np.argmax(np.abs(matrix) * np.sqrt(estimate.covariance.diagonal()), axis=1)
+        f = first_stage_f(estimate, columns, request.n, variation)
+        known = Covariance(
+            matrix @ estimate.covariance @ matrix.T, 0, np.zeros(len(params)),
+            (*request.remarks, *_warnings(estimate, f, len(columns.endogenous))),
+        )  # fmt: skip
+        shown_names = tuple([names[j] for j in shown])
+        known = request.released_covariance(known, shown_names).representable(params, shown_names)
+        return TwoStage(
+            params=params,
+            bse=np.sqrt(known.matrix.diagonal()),
+            degrees_of_freedom=estimate.degrees[main],
+            names=shown_names,
+            response=self._response,
+            endogenous=tuple([names[j] for j in columns.endogenous]),
+            instruments=tuple([names[j] for j in self.columns.excluded]),
+            covariance=known.matrix,
+            first_stage_f=f,
+            overidentification=overidentification(estimate, columns),
+            n_records=request.n,
+            privacy=request.guarantee(),
+            warnings=known.remarks,
+            curve=_curve(answers, request, float(matrix[-1, -1])),
+        )
 
 
-class _Moments(NamedTuple):
-    """Noisy second moments of the columns, and their products with the response."""
-
-    gram: Array
-    noise: float
-    response: Array
-    back: Array
+def _positions(roles: Roles, fit_intercept: bool) -> Columns:
+    """Return the positions of coefficients: an intercept comes first, and is exogenous."""
+    first = int(fit_intercept)
+    exogenous, excluded, endogenous = [[first + j for j in role] for role in roles]
+    return Columns([*range(first), *exogenous], excluded, endogenous)
 
 
-def _first_stage(stages: Stages, columns: _Columns, mu: dict[str, float]) -> _Moments:
-    noisy_gram = whitening_and_gram(stages, mu)
-    moment = stages.moment(noisy_gram.whitening, noisy_gram.radius, RESPONSE_CLIP, mu["pilot"])
-    back = np.asarray(np.linalg.inv(noisy_gram.whitening), dtype=np.float64)
-    return _Moments(noisy_gram.gram, noisy_gram.noise, back.T @ moment.value, back)
+def _weight_unit(request: FitRequest, mu: float) -> WeightUnit | None:
+    """Plan the unit of records' weights; persons' weights have a public bound."""
+    weights = request.record_weights
+    if request.means or weights is None or weights.weight is None:
+        return None
+    return WeightUnit(mu)
 
 
-class NoisyGram(NamedTuple):
-    """Noisy Gram matrix of unwhitened rows, with the whitening and clipping norm of its release."""
-
-    whitening: Array
-    radius: float
-    gram: Array
-    noise: float
-    hidden: int
-
-
-def whitening_and_gram(stages: Stages, mu: dict[str, float]) -> NoisyGram:
-    """Release a rough Gram matrix to whiten rows, then a precise one of whitened rows."""
-    p, n = stages.dimension, stages.n
-    first = stages.gram(np.eye(p), FIRST_RADIUS * math.sqrt(p), mu["gram"])
-    whitening = inverse_root(first.value, math.sqrt(2.0 * p) * first.noise_scale)
-    edges = bin_edges(PER_OCTAVE)
-    answer = stages.norm_histogram(whitening, edges[:-1], mu["lengths"])
-    norms = NormHistogram.from_noisy_shares(answer.value, answer.noise_scale, PER_OCTAVE)
-    # the noise of an eigenvalue has sqrt(2 p) times the standard deviation of an entry's
-    quiet_radius = math.sqrt(MAX_UNCLIPPED_NOISE * n * mu["second"] / (2.0 * math.sqrt(p)))
-    radius = min(norms.longest, max(quiet_radius, FIRST_RADIUS * math.sqrt(p)))
-    second = stages.gram(whitening, radius, mu["second"])
-    floored, _, hidden = floor_eigenvalues(second.value, math.sqrt(2.0 * p) * second.noise_scale)
-    back = np.linalg.inv(whitening)
-    return NoisyGram(whitening, radius, back.T @ floored @ back, second.noise_scale, hidden)
-
-
-def inverse_root(gram: Array, floor: float) -> Array:
-    """Return the inverse square root of a matrix, its eigenvalues floored."""
-    values, vectors = np.linalg.eigh(gram)
-    return np.asarray(vectors / np.sqrt(np.maximum(values, floor)) @ vectors.T)
+def _budgets(rest: float) -> tuple[dict[str, float], list[float]]:
+    """Divide a mu over the questions by name, and over the steps."""
+    share = 1.0 - sum(SHARES.values())
+    steps = [rest * math.sqrt(share * part) for part in STEPS]
+    return {name: rest * math.sqrt(part) for name, part in SHARES.items()}, steps
 
 
 class IVEstimate(NamedTuple):
-    """Estimate in coded units, the moments it solves, and their errors."""
+    """Estimate in coded units, the moments it solves, and their errors.
+
+    Moments are means of scores of whitened instruments; ``jacobian`` is minus their derivative, and
+    ``place`` the average of the points where they were released.  ``triangle`` is a factor of the
+    second moments of all columns.
+    """
 
     params: Array
     covariance: Array
@@ -287,252 +324,122 @@ class IVEstimate(NamedTuple):
     moment: Array
     variance: Array
     jacobian: Array
-    bound: float
-    cut: float
-    spread: float
-    mixed: Array
-    root: Array
     noise: float
     place: Array
     unsure: float
+    bound: float
+    bias: float
+    #: Standard deviation of a score, and the mean product of the residual and the last column.
+    spread: float
+    mixed: float
+    triangle: Array
+    #: Whitening of instruments; inverse of the map of the Gram matrix's release, and its noise.
+    whiten: Array
+    back: Array
+    gram_noise: float
 
 
-def _steps(
-    stages: Stages, columns: _Columns, moments: _Moments, mu: dict[str, float], steps: list[float]
+class Answers(NamedTuple):
+    """Estimate of an analysis, its columns and their map, and the variation of weights."""
+
+    estimate: IVEstimate
+    columns: Columns
+    basis: Array
+    variation: float
+
+
+def _solve(
+    rows: PreconditionedQueries,
+    basis: Array,
+    columns: Columns,
+    moments: SecondMoments,
+    mu: dict[str, float],
+    budgets: list[float],
 ) -> IVEstimate:
-    """Solve the moment conditions by Newton steps, from a pilot estimate; average the last two."""
-    z, x, n = columns.z, columns.x, stages.n
-    k, gram = len(z), moments.gram
-    root = inverse_root(gram[np.ix_(z, z)], 1e-12)
-    matrix = np.zeros((columns.size, k))
-    matrix[z] = root
-    jacobian = root @ gram[np.ix_(z, x)]
+    """Solve the moment conditions by Newton steps from a pilot estimate; average the last two."""
+    k, x = columns.n_instruments, columns.regressors
+    triangle: Array = np.linalg.qr(moments.factor, mode="complete")[1]
+    whiten = np.asarray(np.linalg.inv(triangle[:k, :k]), dtype=np.float64)
+    jacobian = triangle[:k, x]
     step = np.linalg.pinv(jacobian)
-    params = np.zeros(columns.size)
-    params[x] = step @ (root @ moments.response[z])
-    edges = bin_edges(PER_OCTAVE)
-    answer = stages.score_norm_histogram(matrix, params, edges[:-1], mu["scores"])
-    norms = NormHistogram.from_noisy_shares(answer.value, answer.noise_scale, PER_OCTAVE)
-    effective = math.sqrt(steps[-2] ** 2 + steps[-1] ** 2)
-    bound, cut = choose_clipping_norm(norms, 2.0 / (n * effective), k)
-    points, places, scores, noises = [], [], [], []
-    for i, part in enumerate(steps):
-        last = i == len(steps) - 1
-        released = stages.scores(matrix, params, bound, part, 0.5 * part if last else 0.0)
-        point = params.copy()
-        point[x] += step @ released.gradient.value
-        points.append(point)
+    pilot = rows.mapped(basis @ moments.first).moment(moments.radius, RESPONSE_CLIP, mu["pilot"])
+    response = moments.unfirst.T @ pilot.value
+    params = np.zeros(len(triangle))
+    params[x] = step @ (whiten.T @ response[:k])
+    instruments = rows.mapped(basis[:, :k] @ whiten)
+
+    def at(params: Array) -> Linearization:
+        return Linearization(basis @ params, LeastSquares(), raw=True)
+
+    bound, cut = _clipping_norm(instruments, at(params), mu["scores"], budgets)
+    asked, places = list[NoisyScore](), list[Array]()
+    for i, part in enumerate(budgets):
+        last = i == len(budgets) - 1
+        released = instruments.clipped(at(params), bound, part, 0.5 * part if last else 0.0)
+        asked.append(NoisyScore(params[x], *released.gradient[:2]))
         places.append(params)
-        scores.append(released.gradient.value)
-        noises.append(released.gradient.noise_scale)
-        params = point
-    precise = np.array(noises[1:]) ** -2.0
-    weights = precise / precise.sum()
-    params = weights[0] * points[1] + weights[1] * points[2]
-    noise = float(precise.sum()) ** -0.5
-    variance = released.meat.value / n + noise**2 * np.eye(k)
-    variance = floor_eigenvalues(variance, noise**2)[0]
+        params = params.copy()
+        params[x] += step @ released.gradient.value
+    asked, places = asked[1:], places[1:]  # the first step only reaches the neighbourhood
+    weights = inverse_variance_weights(asked, None, [])
+    place, score = weights @ np.array(places), weights @ np.array([one.score for one in asked])
+    params = place.copy()
+    params[x] = averaged_newton_point(
+        [one._replace(score=step @ one.score) for one in asked], weights, None
+    )
+    noise, n, meat = math.fsum([one.noise**-2 for one in asked]) ** -0.5, rows.n, released.meat
+    variance = floor_eigenvalues(meat.value / n + noise**2 * np.eye(k), noise**2)[0]
     covariance = step @ variance @ step.T
-    unsure = released.meat.noise_scale * (step**2).sum(axis=1) / n
-    degrees = np.maximum(MIN_DEGREES, 2.0 / (unsure / covariance.diagonal()) ** 2)
-    # moments at the estimate, where those of the regressors are zero
-    moment = sum(
-        weight * (score - jacobian @ (params - place)[x])
-        for weight, score, place in zip(weights, scores[1:], places[1:], strict=True)
-    )
-    place = sum(
-        weight * point_before for weight, point_before in zip(weights, places[1:], strict=True)
-    )
-    residual_moments = moments.response - gram @ params
-    spread = math.sqrt(max(float(np.trace(released.meat.value)) / k, noise**2))
+    unsure = meat.noise_scale * (step**2).sum(axis=1) / n
     return IVEstimate(
-        params, covariance, degrees, moment, variance, jacobian, bound, ASYMMETRY * cut,
-        spread, residual_moments, root, noise, np.asarray(place),
-        released.meat.noise_scale / n,
-    )  # fmt: skip
-
-
-def _natural(
-    solved: IVEstimate,
-    moments: _Moments,
-    columns: _Columns,
-    request: FitRequest,
-    response: str,
-) -> TwoStage:
-    """Report the estimate and its tests in original units."""
-    assert request.coding is not None
-    x, ends = columns.x, columns.ends
-    centres, spreads = _units(request)
-    place, spread = request.coding.response_units()
-    scale = np.array([1.0, *[spreads[j - 1] for j in x[1:]]])
-    back = np.diag(spread / scale)
-    back[0, 1:] = -spread * np.array([centres[j - 1] for j in x[1:]]) / scale[1:]
-    params = back @ solved.params[x]
-    params[0] += place
-    covariance = back @ solved.covariance @ back.T
-    names = ("intercept", *[columns.names[j - 1] for j in x[1:]])
-    degrees = solved.degrees.copy()
-    weights = np.abs(back[0]) * np.sqrt(solved.covariance.diagonal())
-    degrees[0] = degrees[int(np.argmax(weights))]
-    f = _first_stage_f(moments, columns, request.n)
-    statistic, freedom = _overidentification(solved, columns)
-    rubin = None
-    if len(ends) == 1:
-        j = len(x) - 1
-        ranges = _anderson_rubin(solved, columns, moments)
-        unit = spread / scale[j]
-        if request.few_complete:  # no coefficient is released
-            ranges = (ranges[0], np.full_like(ranges[1], np.nan), ranges[2])
-        rubin = (solved.params[x][j] * unit, unit, ranges)
-    remarks = list(request.remarks)
-    if f < WEAK:
-        remarks.append((WEAK_ALONE if len(ends) == 1 else WEAK_TOGETHER).format(f))
-    largest = float(np.linalg.norm(np.linalg.pinv(solved.jacobian), 2)) * solved.cut
-    if largest > MAX_CLIPPING_BIAS * math.sqrt(
-        float(np.max(np.linalg.eigvalsh(solved.covariance)))
-    ):
-        remarks.append(
-            f"scores were clipped at a norm of {solved.bound:.3g}, which may bias the estimate "
-            "by more than a standard error. Use the logarithm of a response that spans "
-            "orders of magnitude, or a larger budget."
-        )
-    known = Covariance(covariance, 0, np.zeros(len(params)), tuple(remarks))
-    known = request.released_covariance(known, names).representable(params, names)
-    return TwoStage(
         params=params,
-        bse=np.sqrt(known.matrix.diagonal()),
-        degrees_of_freedom=degrees,
-        names=names,
-        response=response,
-        endogenous=tuple([columns.names[j - 1] for j in ends]),
-        instruments=tuple([columns.names[j - 1] for j in columns.excluded]),
-        covariance=known.matrix,
-        first_stage_f=f,
-        overidentification=(statistic, freedom),
-        n_records=request.n,
-        privacy=request.guarantee(),
-        warnings=known.remarks,
-        curve=rubin,
+        covariance=covariance,
+        degrees=np.maximum(MIN_DEGREES, 2.0 / (unsure / covariance.diagonal()) ** 2),
+        moment=score - jacobian @ (params - place)[x],
+        variance=variance,
+        jacobian=jacobian,
+        noise=noise,
+        place=place,
+        unsure=meat.noise_scale / n,
+        bound=bound,
+        bias=float(np.linalg.norm(step, 2)) * ASYMMETRY * cut,
+        spread=math.sqrt(max(float(np.trace(meat.value)) / k, noise**2)),
+        mixed=float(response[-1] - triangle[:, -1] @ (triangle @ params)),
+        triangle=triangle,
+        whiten=whiten,
+        back=moments.unfirst,
+        gram_noise=moments.noise,
     )
 
 
-def _units(request: FitRequest) -> tuple[list[float], list[float]]:
-    """Return the centres and scales of the columns."""
-    assert request.coding is not None
-    coded = [request.coding.columns[name] for name in request.column_names]
-    return [scaling.location for scaling in coded], [scaling.spread for scaling in coded]
+def _clipping_norm(
+    instruments: PreconditionedQueries, at: Linearization, mu: float, budgets: list[float]
+) -> tuple[float, float]:
+    """Release the norms of scores; return the norm that they are clipped at, and its bias."""
+    norms = released_norms(instruments, mu, at, "score", PER_OCTAVE)
+    effective = math.hypot(*budgets[-2:])
+    return choose_clipping_norm(norms, 2.0 / (instruments.n * effective), instruments.dimension)
 
 
-def _first_stage_f(moments: _Moments, columns: _Columns, n: int) -> float:
-    """Compute the least F statistic of the excluded instruments over the endogenous regressors.
-
-    With several endogenous regressors it is conditional: each is taken net of what the instruments
-    predict of the others (Sanderson and Windmeijer 2016).  Their correction of the residual degrees
-    of freedom is left out.
-    """
-    included, excluded, gram = columns.own, columns.excluded, moments.gram
-    ends, k = columns.ends, len(columns.excluded)
-
-    def partialled(rows: list[int], others: list[int]) -> Array:
-        """Return products of columns after regression on the exogenous ones."""
-        predicted = np.linalg.solve(
-            gram[np.ix_(included, included)], gram[np.ix_(included, others)]
-        )
-        return np.asarray(gram[np.ix_(rows, others)] - gram[np.ix_(rows, included)] @ predicted)
-
-    half = inverse_root(partialled(excluded, excluded), 1e-12)
-    first = half @ partialled(excluded, ends)
-    total = partialled(ends, ends)
-    statistics = []
-    for j in range(len(ends)):
-        contrast = np.zeros(len(ends))
-        others = [i for i in range(len(ends)) if i != j]
-        contrast[j] = 1.0
-        contrast[others] = -np.linalg.lstsq(first[:, others], first[:, j], rcond=None)[0]
-        explained = float(np.sum((first @ contrast) ** 2))
-        unexplained = max(float(contrast @ total @ contrast) - explained, 1e-12)
-        # the noise is that of whitened rows; back in units of the unwhitened regressor
-        noise = moments.noise**2 * float(contrast @ gram[np.ix_(ends, ends)] @ contrast)
-        statistics.append(explained / ((k - len(others)) * (unexplained / n + noise)))
-    return min(statistics)
-
-
-def _overidentification(estimate: IVEstimate, columns: _Columns) -> tuple[float, int]:
-    """Compute Hansen's J (1982), from moments that no coefficients can set to zero."""
-    freedom = columns.instruments - columns.endogenous
-    if freedom == 0:
-        return math.nan, 0
-    half = inverse_root(estimate.variance, 1e-300)
-    D, m = half @ estimate.jacobian, half @ estimate.moment
-    residual = m - D @ np.linalg.lstsq(D, m, rcond=None)[0]
-    return float(residual @ residual), freedom
-
-
-#: Floor on the variance of residuals at any coefficient, relative to that at the estimate.  The
-#: released moments may suggest less, or a negative one.
-MIN_INFLATION = 0.05
-
-#: Entries of the matrices in memory at once, which bounds the memory of the grid.
-MAX_ENTRIES = 1_000_000
-
-#: Distances from the estimate that the Anderson-Rubin test is inverted at, in standard errors.
-GRID = np.concatenate([-np.geomspace(1e4, 1e-3, 4000), [0.0], np.geomspace(1e-3, 1e4, 4000)])
-
-
-def _anderson_rubin(
-    solved: IVEstimate, columns: _Columns, moments: _Moments
-) -> tuple[Array, Array, int]:
-    """Compute the Anderson-Rubin statistic (1949) along a grid of distances from the estimate.
-
-    Moments at a coefficient are the scores released at ``place``, minus the released first stage
-    times the step from there.  Their variance has three parts.  One is sampling, with the residuals
-    at that coefficient.  One is the noise in scores.  The third, along the step, is the noise ``E``
-    in the first stage.  Its Gram matrix is ``back' (. + E) back``: ``cov(E v) = s^2 (|v|^2 I + v
-    v') / 2``.
-    """
-    n_exogenous, j = len(columns.own), columns.ends[0]
-    error = math.sqrt(float(solved.covariance[-1, -1]))
-    offsets, gram, x = GRID * error, moments.gram, columns.x
-    residual_variance = max(
-        float(gram[j, j] - gram[columns.z, j] @ np.linalg.solve(
-            gram[np.ix_(columns.z, columns.z)], gram[columns.z, j]
-        )),
-        0.0,
-    )  # fmt: skip
-    inflation = (
-        1.0
-        + (-2.0 * offsets * float(solved.mixed[j]) + offsets**2 * residual_variance)
-        / solved.spread**2
+def _curve(answers: Answers, request: FitRequest, unit: float) -> tuple[float, float, Any] | None:
+    """Return the Anderson-Rubin curve of one endogenous coefficient; None for several."""
+    estimate, columns, _, variation = answers
+    if len(columns.endogenous) > 1:
+        return None
+    distances, statistics, freedom = anderson_rubin(
+        estimate, columns, None if request.means else variation
     )
-    inflation = np.maximum(inflation, MIN_INFLATION)
-    # the directions of moments that no exogenous coefficient moves
-    free_directions = np.linalg.qr(solved.jacobian[:, :n_exogenous], mode="complete")[0][
-        :, n_exogenous:
-    ]
-    moment = (solved.moment - np.outer(offsets, solved.jacobian[:, -1])) @ free_directions
-    # the exogenous coefficients at each distance
-    pair = np.stack([solved.moment, -solved.jacobian[:, -1]], axis=1)
-    exogenous_slopes = np.linalg.lstsq(solved.jacobian[:, :n_exogenous], pair, rcond=None)[0]
-    start, direction = (solved.params - solved.place)[x], np.append(exogenous_slopes[:, 1], 1.0)
-    start[:n_exogenous] += exogenous_slopes[:, 0]
-    steps = (start + np.outer(offsets, direction)) @ moments.back[:, x].T
-    through = free_directions.T @ solved.root @ moments.back[:, columns.z].T
-    projected, squared_steps = steps @ through.T, (steps**2).sum(axis=1)
-    noise, gram_noise = solved.noise**2 * np.eye(columns.instruments), 0.5 * moments.noise**2
-    values, vectors = np.linalg.eigh(free_directions.T @ solved.variance @ free_directions)
-    # the mean of a noisy inverse is too large: to second order, by E V^-1 E for noise E in V
-    values += 0.5 * solved.unsure**2 * (len(values) + 1) / np.maximum(values, solved.noise**2)
-    sampling = (vectors * np.maximum(values - solved.noise**2, 0.0)) @ vectors.T
-    statistics = np.empty(len(offsets))
-    for part in np.array_split(
-        np.arange(len(offsets)), 1 + len(offsets) * len(sampling) ** 2 // MAX_ENTRIES
-    ):
-        variance = (
-            inflation[part, None, None] * sampling
-            + noise
-            + gram_noise * squared_steps[part, None, None] * (through @ through.T)
-            + gram_noise * projected[part, :, None] * projected[part, None, :]
-        )
-        weighted_moments = np.linalg.solve(variance, moment[part, :, None])[:, :, 0]
-        statistics[part] = (moment[part] * weighted_moments).sum(axis=1)
-    return offsets, statistics, columns.instruments
+    if request.few_complete:  # no coefficient is released
+        statistics = np.full_like(statistics, np.nan)
+    return float(estimate.params[-1]) * unit, unit, (distances, statistics, freedom)
+
+
+def _warnings(estimate: IVEstimate, f: float, n_endogenous: int) -> list[str]:
+    """Return the warnings that released numbers give rise to."""
+    remarks = []
+    if f < WEAK:
+        remarks.append((WEAK_ALONE if n_endogenous == 1 else WEAK_TOGETHER).format(f))
+    largest = float(np.max(np.linalg.eigvalsh(estimate.covariance)))
+    if estimate.bias > MAX_CLIPPING_BIAS * math.sqrt(largest):
+        remarks.append(CLIPPED.format(estimate.bound))
+    return remarks

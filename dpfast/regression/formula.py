@@ -95,19 +95,9 @@ def fit_formula(
     """
     if isinstance(data, str) and not isinstance(formula, str):
         raise InvalidInput("the formula comes first: fit_formula('y ~ x', table, privacy=...).")
-    if data is None:
-        raise InvalidInput("a formula needs a table: dpfast.fit('y ~ x', table, privacy=...).")
-    source = source_of(data, None)
-    if source.response is not None or source.names is not None:
-        raise InvalidInput("the formula names response and covariates: pass neither y nor names.")
-    if isinstance(source.covariates, Records):
-        raise InvalidInput(
-            "a formula reads a table, or a Parquet file by its path: dpfast.fit('y ~ x', "
-            "'file.parquet', ...). Of records that are open already dpfast.open_parquet(path, "
-            "covariates=[...], response=...) has the columns: dpfast.fit(opened, loss=...)."
-        )
+    source = table_source(data)
     named_offset = source.offset
-    coding, source = _coded_source(formula, source, schema)
+    coding, source = coded_source(formula, source, schema)
     options: dict[str, Any] = {
         "privacy": privacy, "method": method, "standardize": standardize, "inference": inference,
         "ledger": ledger, "noise": noise, "progress": progress,
@@ -125,7 +115,23 @@ def fit_formula(
     return with_offset(result, named_offset)
 
 
-def _coded_source(formula: str, source: Source, schema: Schema | None) -> tuple[Coding, Source]:
+def table_source(data: Any) -> Source:
+    """Join what belongs to a table that a formula reads; refuse what is no such table."""
+    if data is None:
+        raise InvalidInput("a formula needs a table: dpfast.fit('y ~ x', table, privacy=...).")
+    source = source_of(data, None)
+    if source.response is not None or source.names is not None:
+        raise InvalidInput("the formula names response and covariates: pass neither y nor names.")
+    if isinstance(source.covariates, Records):
+        raise InvalidInput(
+            "a formula reads a table, or a Parquet file by its path: dpfast.fit('y ~ x', "
+            "'file.parquet', ...). Of records that are open already dpfast.open_parquet(path, "
+            "covariates=[...], response=...) has the columns: dpfast.fit(opened, loss=...)."
+        )
+    return source
+
+
+def coded_source(formula: str, source: Source, schema: Schema | None) -> tuple[Coding, Source]:
     """Code a file, a data frame of a cluster or a table in memory by a formula."""
     data = source.covariates
     coding: Coding

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: Largest weights of the cells, over the largest of all: weights of 1e-100 have one as well.
 EDGES = np.exp2(np.arange(-664.0, 1.0))
 
+#: Mean and mean square of weights that are uniform in an octave, over its upper edge.
+MEAN_IN_OCTAVE, SQUARE_IN_OCTAVE = 3.0 / 4.0, 7.0 / 12.0
+
 
 class WeightUnit:
     """Private unit of the weights of preconditioned rows."""
@@ -23,6 +26,8 @@ class WeightUnit:
     def __init__(self, mu: float) -> None:
         self._mu = mu * SHARES["histogram"] ** 0.5
         self.unit: float | None = None
+        #: Mean square of the weights over their squared mean, once the unit is known.
+        self.variation = 1.0
 
     def refuse(self, rows: PreconditionedQueries, mu: float) -> float:
         """Check the query; return the rest of a mu after it."""
@@ -36,7 +41,9 @@ class WeightUnit:
         shares = np.where(shares > SINGLE_BIN_SDS * histogram.noise_scale, shares, 0.0)
         if not shares.any():  # nothing is seen: that of the fullest cell
             shares[int(np.argmax(histogram.value[:-1]))] = 1.0
-        self.unit = float(shares @ EDGES / shares.sum()) * 0.75
+        mean, square = shares @ EDGES / shares.sum(), shares @ EDGES**2 / shares.sum()
+        self.unit = float(mean) * MEAN_IN_OCTAVE
+        self.variation = float(square / mean**2) * SQUARE_IN_OCTAVE / MEAN_IN_OCTAVE**2
 
     def weighted(self, rows: PreconditionedQueries) -> PreconditionedQueries:
         """Return the rows with their weights, once the unit is known."""

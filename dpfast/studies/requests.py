@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from dpfast.arguments import number_in, one_of, positive
 from dpfast.data.formula import coding_from_formula, columns_of_formula, response_of
+from dpfast.data.instruments import columns_of
 from dpfast.data.schema import Binary, Schema
 from dpfast.documents import read_document
 from dpfast.effects.hazards import checked_cuts
-from dpfast.effects.instrumental import columns_of
 from dpfast.effects.treatment import ESTIMANDS, METHODS
 from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.request import Account
@@ -339,7 +339,7 @@ def part_of(total: Budget, share: float) -> Budget:
 def _reads(analysis: str, arguments: Mapping[str, Any], schema: Schema | None) -> Reads:
     """Find the columns that a request reads; refuse a request without readable ones."""
     if analysis == "two_stage":
-        return Reads(plain=tuple(dict.fromkeys(columns_of(arguments["formula"]))))
+        return Reads(plain=tuple(columns_of(arguments["formula"])))
     if analysis in ("absorbed", "cox"):
         formula, by = arguments["formula"], None
         if analysis == "absorbed":

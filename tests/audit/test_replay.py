@@ -192,14 +192,15 @@ def test_a_bound_from_the_data():
 
 def test_rows_made_with_what_nobody_released():
     """Every residual moves a little, which the sensitivity of one record would hide."""
-    from dpfast.curator.instruments.stages import Stages
-    from dpfast.curator.preconditioned import PreconditionedQueries
+    from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
+    from dpfast.models import LeastSquares
 
     def residuals_at(centre):
         def call(data):
-            ledger, params = Ledger(9.0), np.array([centre(data[1]), 0.0, 0.0])
-            stages = Stages(as_records(*data), ledger, SeededNoise(0), 1)
-            return stages.scores(np.eye(3), params, 1e-3, 1.0).gradient
+            params = np.array([centre(data[1]), 0.0, 0.0])
+            at = Linearization(params, LeastSquares(), raw=True)
+            rows = PreconditionedQueries(curator(data)).mapped(np.eye(3)[:, :2])
+            return rows.clipped(at, 1e-3, 1.0).gradient
 
         return call
 

@@ -6210,23 +6210,68 @@ ABSORBED_LEVELS = (
     ),
 )
 
-STAGES = "dpfast/curator/instruments/stages.py"
 TWO_STAGE = "dpfast/effects/instrumental.py"
-TWO_STAGE_TESTS = ("tests/tables/test_two_stage.py",)
 
 INSTRUMENTS = (
     plant(
-        "residuals-from-their-mean",
-        "residuals are centred at the mean response, which every record moves",
-        STAGES,
-        TWO_STAGE_TESTS,
-        "        residual = y - params[0]\n",
-        "        residual = y - np.mean(y) - params[0]\n",
+        "predictors-of-another-group",
+        "the predictors of a second group of records are those of the first",
+        VIEW_H,
+        ("tests/kernels/test_seen.py::test_predictors_of_design_rows_are_of_one_record",),
+        "group_predictor(view, z + k * q * L)",
+        "group_predictor(view, z)",
+    ),
+    plant(
+        "predictors-of-the-first-row",
+        "records of many columns have the predictor of the first one of their block",
+        VIEW_H,
+        ("tests/kernels/test_seen.py::test_predictors_of_design_rows_are_of_one_record",),
+        "row_predictor(view, z + i * task->unit_width)",
+        "row_predictor(view, z)",
+    ),
+    plant(
+        "scores-by-the-predictor-alone",
+        "lengths of rows are those of their predictors, and scores are not held to the norm",
+        VIEW_H,
+        (
+            "tests/tables/test_two_stage.py::test_t7_no_record_moves_an_answer_by_more_and_scores_attain_it",
+        ),
+        "            vstore(dot + k * L, group_predictor(view, z + k * q * L));",
+        "            vstore(dot + k * L, group_predictor(view, z + k * q * L)),\n"
+        "            vstore(norm2 + k * L, vset(1.0));",
+    ),
+    plant(
+        "instruments-in-the-predictor",
+        "residuals are those of rotated coefficients, which no release has",
+        "dpfast/data/scaling/maps.py",
+        (
+            "tests/tables/test_two_stage.py::"
+            "test_t7_rotated_rows_have_the_predictor_of_the_design_row",
+        ),
+        "return self if self.raw else self._replace(theta=matrix @ self.theta)",
+        "return self._replace(theta=matrix @ self.theta)",
+    ),
+    plant(
+        "rows-of-persons-count-alone",
+        "each row of a person with instruments is taken for a record of its own",
+        TWO_STAGE,
+        ("tests/tables/test_two_stage.py::test_persons_have_clustered_errors",),
+        "        return PreconditionedQueries(request.curator(objective), subsample=sample)\n",
+        "        request.records = request.rows\n"
+        "        return PreconditionedQueries(request.curator(objective), subsample=sample)\n",
+    ),
+    plant(
+        "clipping-before-the-weights",
+        "scores of instruments are clipped as if records had no weights, which then multiply them",
+        TWO_STAGE,
+        ("tests/tables/test_two_stage.py::test_weights_are_those_of_replicated_records",),
+        "self._weight_unit.weighted(rows), self._weight_unit.variation",
+        "rows, self._weight_unit.variation",
     ),
     plant(
         "hazards-from-their-mean",
         "predictors of hazards are centred at the covariates' means, which every record moves",
-        "dpfast/curator/instruments/risk.py",
+        "dpfast/curator/hazards.py",
         ("tests/tables/test_cox.py",),
         "            predictor = predictor + slope * column\n",
         "            predictor = predictor + slope * (column - np.nanmean(column))\n",
@@ -6234,7 +6279,7 @@ INSTRUMENTS = (
     plant(
         "intervals-by-the-longest-time",
         "times are divided by the longest of all persons",
-        "dpfast/curator/instruments/risk.py",
+        "dpfast/curator/hazards.py",
         ("tests/tables/test_cox.py",),
         "        times = np.where(usable, time, np.nan)[:, None]\n",
         "        times = np.where(usable, time / np.nanmax(time) * cuts[-1], np.nan)[:, None]\n",
@@ -6253,13 +6298,13 @@ INSTRUMENTS = (
         "events at the cuts are asked for with the budget of times at risk",
         "dpfast/effects/hazards.py",
         ("tests/tables/test_cox.py",),
-        'answer = stages.ties(self._mu["ties"])',
-        'answer = stages.ties(self._mu["risk"])',
+        'answer = persons.ties(self._mu["ties"])',
+        'answer = persons.ties(self._mu["risk"])',
     ),
     plant(
         "units-from-the-last-time",
         "events within a unit are seen from the longest time of all persons",
-        "dpfast/curator/instruments/risk.py",
+        "dpfast/curator/hazards.py",
         ("tests/tables/test_cox.py",),
         "        unit_of_events = unit * (event == 1.0)\n",
         "        unit_of_events = np.minimum(unit, np.nanmax(time[np.isfinite(time)])) * (event == 1.0)\n"
@@ -6293,16 +6338,16 @@ INSTRUMENTS = (
         "units-of-two-stages-free",
         "units are bought with a ledger that nobody adds up",
         TWO_STAGE,
-        TWO_STAGE_TESTS,
-        "plan_scaling(request, mu)\n",
-        "plan_scaling(request, mu)\n"
-        "        self._purchase._columns.ledger = request.with_account(request.account).ledger\n",
+        ("tests/tables/test_two_stage.py::test_t7_receipts_add_up_to_the_total",),
+        "        self._scaling, rest = plan_scaling(request, mu)\n",
+        "        self._scaling, rest = plan_scaling(request, mu)\n"
+        "        self._scaling._columns.ledger = request.with_account(request.account).ledger\n",
     ),
     plant(
         "products-of-scores-too-dear",
         "outer products of scores are asked for with the budget of the scores",
         TWO_STAGE,
-        TWO_STAGE_TESTS,
+        ("tests/tables/test_two_stage.py::test_t7_receipts_add_up_to_the_total",),
         "0.5 * part if last else 0.0",
         "1.0 * part if last else 0.0",
     ),
@@ -6310,9 +6355,9 @@ INSTRUMENTS = (
         "two-stages-not-charged",
         "two stages are charged to a ledger of their own alone",
         TWO_STAGE,
-        TWO_STAGE_TESTS,
-        "        account.charge(label, request.memory_bytes(COPIES, include_arrays=True))\n",
-        "",
+        ("tests/tables/test_two_stage.py::test_t7_receipts_add_up_to_the_total",),
+        "plan = _Plan(equations_of(formula), table, Account(privacy, ledger), noise)",
+        "plan = _Plan(equations_of(formula), table, Account(privacy, None), noise)",
     ),
 )
 
@@ -6767,16 +6812,16 @@ EXACT_DECISIONS = (
         "steps start from the exact shares of events",
         HAZARDS,
         THRESHOLDS,
-        "event_shares = gram.diagonal()[:K]",
-        "event_shares = np.nansum(stages._events, axis=0) / n",
+        "event_shares = (information.factor[:, :K] ** 2).sum(axis=0)",
+        "event_shares = np.nansum(persons._events, axis=0) / n",
     ),
     plant(
         "hazards-of-intervals-with-an-event",
         "the hazard of an interval in which no event is starts at the time at risk",
         HAZARDS,
         THRESHOLDS,
-        "event_shares = gram.diagonal()[:K]",
-        "event_shares = np.where(np.nansum(stages._events, axis=0) > 0.0, gram.diagonal()[:K], 1.0)",
+        "event_shares = (information.factor[:, :K] ** 2).sum(axis=0)",
+        "event_shares = np.where(np.nansum(persons._events, axis=0) > 0.0, (information.factor[:, :K] ** 2).sum(axis=0), 1.0)",
     ),
     plant(
         "intervals-until-the-last-time",
@@ -6799,16 +6844,16 @@ EXACT_DECISIONS = (
         "a fit says that a column of the records does not vary",
         TWO_STAGE,
         THRESHOLDS,
-        "        moments = _first_stage(stages, columns, mu)\n",
-        "        moments = _first_stage(stages, columns, mu)\n        if not np.ptp(stages._X, axis=0).all():\n            request.remarks = (*request.remarks, 'an instrument does not vary')\n",
+        "        moments = second_moments(rows.mapped(basis), mu)\n",
+        "        moments = second_moments(rows.mapped(basis), mu)\n        if not np.ptp(request.records.uncoded[0].X, axis=0).all():\n            request.remarks = (*request.remarks, 'an instrument does not vary')\n",
     ),
     plant(
         "complete-records-of-two-stages",
         "a fit says that most records are missing by their exact number",
         TWO_STAGE,
         THRESHOLDS,
-        "        moments = _first_stage(stages, columns, mu)\n",
-        "        moments = _first_stage(stages, columns, mu)\n        if np.isfinite(stages._X).all(axis=1).mean() < 0.9:\n            request.remarks = (*request.remarks, 'most records are missing')\n",
+        "        moments = second_moments(rows.mapped(basis), mu)\n",
+        "        moments = second_moments(rows.mapped(basis), mu)\n        if np.isfinite(request.records.uncoded[0].X).all(axis=1).mean() < 0.9:\n            request.remarks = (*request.remarks, 'most records are missing')\n",
     ),
     plant(
         "complete-records-of-a-trial",

@@ -55,7 +55,7 @@ PAGES = {
             "curator/tables/*.py",
             "tables/*.py",
             "privacy/tables/*.py",
-            "curator/instruments/*.py",
+            "curator/hazards.py",
             "effects/i*.py",
         ),
     ),

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.instruments.risk import AtRisk, earlier, intervals, scores_of
+from dpfast.curator.hazards import (
+    AtRisk,
+    earlier,
+    intervals,
+    score_of_rows,
+    scores_of,
+)
 from dpfast.data.records import Records
 from dpfast.effects import cox
 from dpfast.errors import InvalidBudget, InvalidInput
@@ -67,10 +73,11 @@ def test_t7_no_person_moves_an_answer_by_more_and_scores_attain_it(unit):
         found = AtRisk(Records(X, time, None), event, cuts, Ledger(GDP(99.0)), seeded(), 1, unit)
         found.exposures(1.0)
         found.ties(1.0)
-        found.gram(np.eye(4), 2.0, 1.0)
-        found.norm_histogram(np.eye(4), np.array([1.0, 2.0]), 1.0)
-        found.score_norm_histogram(matrix, params, np.array([0.5, 1.0]), 1.0)
-        found.scores(matrix, params, 0.7, 1.0)
+        found.events().gram(2.0, 1.0)
+        found.events().norm_histogram(np.array([1.0, 2.0]), 1.0)
+        scores = found.scores(params).mapped(matrix)
+        scores.norm_histogram(np.array([0.5, 1.0]), 1.0, score_of_rows(scores), "score")
+        scores.clipped(score_of_rows(scores), 0.7, 1.0)
 
     answers = []
     times = [*HOSTILE, 0.5, 2.0]  # at the cuts, too

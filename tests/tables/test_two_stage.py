@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.instruments.stages import Stages, residuals
-from dpfast.data.records import Records
+from dpfast.curator.preconditioned import Linearization
 from dpfast.effects import two_stage
 from dpfast.inference.composition import composition_of, cost
+from dpfast.models import LeastSquares
 from dpfast.privacy.budget import GDP
-from dpfast.privacy.ledger import Ledger
+from dpfast.solvers.pcn.histogram import bin_edges
 from tests.loops import each
+from tests.privacy.test_persons_on_the_road import answers, farthest, hostile_rooms
+from tests.privacy.test_whitened import BESIDE, PAIRS, whitened, worst
 from tests.watching import watched
 
 HOSTILE = [-np.inf, -1e308, -30.0, 0.0, 0.4, 1e160, np.nan]
@@ -46,56 +48,129 @@ def by_hand(table):
     return params, np.sqrt(np.diag(bread @ rows.T @ rows @ bread.T))
 
 
-def test_t7_no_record_moves_an_answer_by_more_and_scores_attain_it():
-    rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
-    matrix = np.array([[1.0, 0.2], [0.1, 0.5], [0.3, -0.6], [0.0, 0.0]])
-    params = np.array([0.1, 0.0, 0.4, -0.8])
+#: Instruments, and the predictor of all regressors, of design rows of two columns.
+INSTRUMENTS = np.array([[1.0, 0.3], [-0.2, 2.0], [0.0, 0.0]])
+SLOPES = np.array([0.2, -0.4, 2.0])
+RADIUS = 1.7
 
-    def asked():
-        found = Stages(Records(X, y, None), Ledger(GDP(99.0)), seeded(), 1)
-        found.gram(np.eye(4), 2.0, 1.0)
-        found.moment(np.eye(4), 2.0, 3.0, 1.0)
-        found.norm_histogram(np.eye(4), np.array([1.0, 2.0]), 1.0)
-        found.score_norm_histogram(matrix, params, np.array([0.5, 1.0]), 1.0)
-        found.scores(matrix, params, 0.7, 1.0, 0.5)
 
-    answers = []
-    for X[0, 0], X[0, 2], y[0] in itertools.product(HOSTILE, HOSTILE, HOSTILE):
+def at(slopes=SLOPES):
+    return Linearization(np.array(slopes), LeastSquares(), raw=True)
+
+
+def questions():
+    """What is asked about scores of instruments at the residuals of all regressors."""
+    cells = bin_edges(1)[:-1]
+
+    def scores(rows):
+        return rows.mapped(INSTRUMENTS).clipped(at(), RADIUS, 0.1)
+
+    return {
+        "scores": scores,
+        "histogram": lambda rows: rows.mapped(INSTRUMENTS).norm_histogram(
+            cells, 0.1, at(), "score"
+        ),
+        "gram": lambda rows: rows.mapped(INSTRUMENTS).gram(RADIUS, 0.1, at()),
+        "moment": lambda rows: rows.mapped(INSTRUMENTS).moment(RADIUS, 2.0, 0.1, at(), "score"),
+    }
+
+
+def bound_of(ask):
+    """Sensitivity that the answer says it has."""
+    answer = ask(whitened(np.ones((30, 2)), np.ones(30)))
+    return getattr(answer, "gradient", answer).receipt.l2_sensitivity
+
+
+def thresholds():
+    """Records whose scores are as long as the norm that they are clipped to, and beside it."""
+    length = float(np.linalg.norm(INSTRUMENTS[0]))
+    for side in (-1.0, 1.0):
+        exact = SLOPES[0] + side * RADIUS / length
+        for y in (np.nextafter(exact, -np.inf), exact, np.nextafter(exact, np.inf)):
+            yield (0.0, 0.0), y
+
+
+EXTREMES = [
+    *itertools.product([(x, v) for x in (5e-324, 1e308, -1e308) for v in (0.0, 1e308)],
+                       (-1e308, 5e-324, 1e308)),
+    *thresholds(),
+]  # fmt: skip
+
+
+@each("what", questions())
+@pytest.mark.parametrize("beside", BESIDE)
+def test_t7_no_record_moves_an_answer_by_more_and_scores_attain_it(what, beside):
+    """Records with any weight and offset; the residual is of columns that are no instruments."""
+    ask = questions()[what]
+    pairs = [*PAIRS, *EXTREMES] if not beside else [*PAIRS[::4], *EXTREMES]
+    for weigh in (0.0, 40.0) if beside else (0.0,):
+        part = worst(ask, pairs, mapped=False, beside=beside, weigh=weigh) / bound_of(ask)
+        assert part <= 1.0
+        assert part >= 0.99 or what not in ("scores", "histogram") or beside
+
+
+def test_t7_outer_products_of_scores_are_free():
+    rng, answers = np.random.default_rng(1), []
+    X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    for X[0, 0], X[0, 1], y[0] in itertools.product(HOSTILE, HOSTILE, HOSTILE):
+        rows = whitened(X.copy(), y.copy()).mapped(INSTRUMENTS)
         with np.errstate(all="ignore"):
-            seen = watched(asked)
+            seen = watched(lambda rows=rows: rows.clipped(at(), 0.7, 1.0, 0.5))
         answers.append([one.value.ravel() / one.l2_sensitivity for one in seen])
-    together = []
-    for k in range(len(seen)):
-        values = np.array([one[k] for one in answers])
-        moves = np.linalg.norm(values[:, None] - values[None], axis=2).max()
-        assert moves <= 1.0, seen[k].query
-        together.append(moves)
-    assert [one.query for one in seen][-2:] == ["gradient", "meat"] and together[-2] >= 0.99
-    scores, meat = [np.array([one[k] for one in answers]) for k in (-2, -1)]
+    scores, meat = [np.array([one[k] for one in answers]) for k in (0, 1)]
     both = np.linalg.norm(scores[:, None] - scores[None], axis=2) ** 2
     both += 0.25 * np.linalg.norm(meat[:, None] - meat[None], axis=2) ** 2
-    assert both.max() <= 1.0 + 1e-9  # the outer products are free
+    assert 0.98 <= both.max() <= 1.0 + 1e-9
 
 
-def test_t7_a_residual_is_of_its_own_record():
-    rng = np.random.default_rng(2)
-    X, y, params = rng.normal(size=(200, 3)), rng.normal(size=200), np.array([0.1, 2.0, -3.0, 0.7])
-    before = residuals(X, y, params)
-    np.testing.assert_allclose(before, y - 0.1 - X @ params[1:], atol=1e-12)
-    X[7], y[9] = [np.nan, 1e308, 0.0], np.inf
-    after = residuals(X, y, params)
-    others = np.delete(np.arange(200), [7, 9])
-    assert before[others].tobytes() == after[others].tobytes()
-    assert np.isnan(after[[7, 9]]).all()
+@each("what", ["scores", "histogram"])
+def test_t7_no_person_moves_an_answer_by_more_and_scores_attain_it(what):
+    """Of a person with any number of rows, each with any residual, the mean score counts."""
+    ask = questions()[what]
+    moved = farthest(answers(ask, hostile_rooms(mapped=False)))
+    bound = ask(hostile_rooms(mapped=False)[0])
+    bound = getattr(bound, "gradient", bound).receipt.l2_sensitivity
+    assert 0.99 * bound <= moved <= bound
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_t7_rotated_rows_have_the_predictor_of_the_design_row(monkeypatch, columns):
+    """Many records are seen under a rotated map, and later without one: the residuals stay."""
+    rng = np.random.default_rng(5)
+    X, y, matrix = rng.normal(size=(50, 2)), rng.normal(size=50), rng.normal(size=(3, columns))
+
+    def ask():
+        rows = whitened(X, y).mapped(matrix)
+        for _ in range(2):
+            rows.clipped(at(), 0.7, 1.0, 0.5)
+        rows.norm_histogram(np.array([0.5, 1.0]), 1.0, at(), "score")
+
+    plain = [one.value for one in watched(ask)]
+    monkeypatch.setattr("dpfast.curator.preconditioned.MIN_ROTATED_ENTRIES", 1)
+    rotated = watched(ask)
+    residuals = y - SLOPES[0] - X @ SLOPES[1:]
+    rows = np.column_stack([np.ones(50), X]) @ matrix * residuals[:, None]
+    lengths = np.linalg.norm(rows, axis=1)
+    mean = (rows * np.minimum(1.0, 0.7 / lengths)[:, None]).mean(axis=0)
+    assert np.linalg.norm(plain[0]) == pytest.approx(np.linalg.norm(mean))
+    for one, other in zip(plain, rotated, strict=True):
+        assert np.linalg.norm(other.value) == pytest.approx(np.linalg.norm(one))
+
+
+def paid(*arguments, **options):
+    """The result, and the squares that its releases cost; each is an entry of its guarantee."""
+    found = []
+    seen = watched(lambda: found.append(two_stage(*arguments, **options)))
+    costs = [release.mu for release in seen if release.query != "meat"]  # which is free
+    assert costs == pytest.approx([mu for _, mu in found[0].privacy.entries], rel=1e-6)
+    return found[0], sum(mu**2 for mu in costs)
 
 
 def test_t7_receipts_add_up_to_the_total():
     ledger = dpfast.Ledger(3.0)
     table = population(4000, np.random.default_rng(3))
-    found = two_stage(FORMULA, table, privacy=1.0, ledger=ledger, noise=seeded())
+    _, spent = paid(FORMULA, table, privacy=1.0, ledger=ledger, noise=seeded())
     assert [entry.spend for entry in ledger.entries] == [GDP(1.0)]
-    spent = sum(mu**2 for _, mu in found.privacy.entries)
     assert 1.0 - 1e-6 <= spent <= 1.0
     assert float(cost(composition_of(ledger), GDP)[0]) <= 1.0
 
@@ -104,8 +179,10 @@ def test_t7_receipts_add_up_to_the_total():
 @pytest.mark.one_in(2)
 def test_it_is_two_stage_least_squares_with_little_more_width(strength):
     """Formula page: widths 1.03 to 1.13 at n mu = 5,000; coverage of 60 runs below .87 has a chance
-    of 1e-2 at .95 and below .80 of 1e-5."""
+    of 1e-2 at .95 and below .80 of 1e-5.  In 1 of 460 runs noise looks like a far score, of which
+    the fit warns; three of 60 have a chance of 3e-4."""
     rng, covered, robust, widths, distance = np.random.default_rng(9), [], [], [], []
+    warned = 0
     for run in range(60):
         table = population(5000, rng, strength)
         found = two_stage(FORMULA, table, privacy=1.0, noise=seeded(run))
@@ -117,7 +194,8 @@ def test_it_is_two_stage_least_squares_with_little_more_width(strength):
         robust.append(low <= 2.0 <= high)
         widths.append(found.bse[j] / errors[2])
         distance.append((found.params[j] - own[2]) / errors[2])
-        assert not found.warnings
+        warned += bool(found.warnings)
+    assert warned <= 2
     assert np.mean(covered) >= 0.8 and np.mean(robust) >= 0.8
     assert np.median(widths) <= 1.13 and np.sqrt(np.mean(np.square(distance))) < 0.8
 
@@ -229,6 +307,147 @@ def test_two_endogenous_regressors():
     assert found.to_dict()["anderson_rubin"] is None
 
 
+# ---- weights, persons, files, levels -------------------------------------------------------------
+
+
+def iv(X, Z, y, weights=None, clusters=None):
+    """Two-stage least squares by its formula, with robust or clustered standard errors."""
+    w = np.ones(len(y)) if weights is None else weights
+    P = Z @ np.linalg.solve(Z.T @ (w[:, None] * Z), Z.T @ (w[:, None] * X))
+    params = np.linalg.solve(P.T @ (w[:, None] * X), P.T @ (w * y))
+    rows = P * (w * (y - X @ params))[:, None]
+    if clusters is not None:
+        rows = np.array([np.bincount(clusters, column) for column in rows.T]).T
+    bread = np.linalg.inv(P.T @ (w[:, None] * X))
+    return params, np.sqrt(np.diag(bread @ rows.T @ rows @ bread.T))
+
+
+def designs(table):
+    ones = np.ones(len(table["y"]))
+    X = np.column_stack([ones, table["w"], table["x"]])
+    return X, np.column_stack([ones, table["w"], table["z1"], table["z2"]]), table["y"]
+
+
+def assert_is(found, wanted, errors, distance=0.02):
+    """The answer without noise: at mu = 500 what is left of it is far below a standard error."""
+    assert np.abs(found.params - wanted).max() <= distance * errors.max()
+    np.testing.assert_allclose(found.bse, errors, rtol=0.05)
+
+
+def test_weights_are_those_of_replicated_records():
+    rng = np.random.default_rng(21)
+    table = population(8000, rng)
+    weights = rng.integers(1, 4, 8000).astype(float)
+    table["y"] = table["y"] + (weights - 2.0) * table["x"]  # weights matter
+    source = dpfast.records(table | {"times": 0.01 * weights}, sample_weight="times")
+    found = two_stage(FORMULA, source, privacy=500.0, noise=seeded())
+    assert_is(found, *iv(*designs(table), weights))
+    times = np.repeat(np.arange(8000), weights.astype(int))
+    many = {name: values[times] for name, values in table.items()}
+    again = two_stage(FORMULA, many, privacy=500.0, noise=seeded())
+    np.testing.assert_allclose(again.params, found.params, atol=0.05 * found.bse.max())
+    bare = two_stage(FORMULA, table, privacy=500.0, noise=seeded())
+    assert abs(bare.params - found.params)[2] > 2.0 * found.bse[2]
+
+
+@pytest.mark.parametrize("options", [{"each": "person"}, {"group_size": 5}], ids=str)
+def test_persons_have_clustered_errors(options):
+    rng = np.random.default_rng(22)
+    who = rng.permutation(np.repeat(np.arange(3000), rng.integers(1, 5, 3000)))
+    table = population(len(who), rng)
+    table["y"] = table["y"] + rng.normal(size=3000)[who]
+    parts = 1.0 / np.bincount(who)[who] if "each" in options else np.ones(len(who))
+    source = dpfast.records(table | {"who": who}, group="who", **options)
+    found = two_stage(FORMULA, source, privacy=500.0, noise=seeded())
+    assert_is(found, *iv(*designs(table), parts, who), distance=0.1)
+    assert found.n_records == 3000 if "each" in options else len(who)
+    assert "person" in str(found.privacy) or "rows" in str(found.privacy)
+
+
+def test_own_coefficients_of_persons_are_taken_out():
+    rng = np.random.default_rng(23)
+    who = np.repeat(np.arange(2500), 3)
+    table, own = population(7500, rng), rng.normal(size=2500)
+    table |= {"z1": table["z1"] + own[who], "x": table["x"] + own[who]}
+    table["y"] = table["y"] + 3.0 * own[who]
+    source = dpfast.records(table | {"who": who}, group="who", each="person", effects="person")
+    found = two_stage("y ~ x | z1 + z2", source, privacy=500.0, noise=seeded())
+    within = {k: v - (np.bincount(who, v) / 3.0)[who] for k, v in table.items()}
+    X, Z = within["x"][:, None], np.column_stack([within["z1"], within["z2"]])
+    assert found.names == ("x",)
+    assert_is(found, *iv(X, Z, within["y"], None, who), distance=0.05)
+    low, high = found.anderson_rubin()
+    assert low < found.params[0] < high
+
+
+def test_offsets_are_subtracted_from_the_response():
+    table = population(8000, np.random.default_rng(24))
+    table["known"] = 2.0 * table["z1"]
+    source = dpfast.records(table | {"y": table["y"] + table["known"]}, offset="known")
+    found = two_stage(FORMULA, source, privacy=500.0, noise=seeded())
+    assert_is(found, *iv(*designs(table)))
+
+
+LEVELS = 'C(g, levels=["a", "b", "c"])'
+
+
+def with_levels(n, rng):
+    table = population(n, rng)
+    table["g"] = np.array(["a", "b", "c"])[rng.integers(0, 3, n)]
+    table |= {"size": np.exp(table["w"]), "a z": table["z2"]}
+    table["y"] = table["y"] + 0.5 * (table["g"] == "b") - 0.7 * (table["g"] == "c")
+    return table
+
+
+def test_terms_are_those_of_formulas():
+    """Levels, logarithms, powers and names in backticks, in either part and in any order."""
+    rng = np.random.default_rng(25)
+    table = with_levels(12_000, rng)
+    formula = f"y ~ x + {LEVELS} + log(size) | z1 + log(size) + I(z2**3) + {LEVELS} + `a z`"
+    found = two_stage(formula, table, privacy=500.0, noise=seeded())
+    own = np.column_stack([np.ones(12_000), table["g"] == "b", table["g"] == "c", table["w"]])
+    Z = np.column_stack([own, table["z1"], table["z2"], table["z2"] ** 3])
+    params, errors = iv(np.column_stack([own, table["x"]]), Z, table["y"])
+    places = [found.names.index(name) for name in ("intercept", "g[b]", "g[c]", "x")]
+    assert np.abs(found.params[places] - params[[0, 1, 2, 4]]).max() < 0.1 * errors.max()
+    assert found.endogenous == ("x",) and {*found.instruments} == {"z1", "a z", "I(z2 ** 3)"}
+
+
+def test_files_and_frames_answer_as_tables(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = with_levels(6000, np.random.default_rng(26))
+    formula = f"y ~ x + {LEVELS} | z1 + z2 + {LEVELS}"
+    table["times"], table["who"] = np.arange(1.0, 6001.0), np.arange(6000) // 2
+    path = str(tmp_path / "table.parquet")
+    parquet.write_table(pyarrow.table(table), path, row_group_size=700)
+    for beside in ({}, {"sample_weight": "times"}, {"group": "who", "each": "person"}):
+        one, other = [
+            two_stage(formula, dpfast.records(data, **beside), privacy=3.0, noise=seeded())
+            for data in (table, path)
+        ]
+        np.testing.assert_allclose(one.params, other.params, rtol=1e-6)
+        assert one.names == other.names
+
+
+def test_weighted_receipts_add_up_to_the_total():
+    table = population(4000, np.random.default_rng(27))
+    table |= {"times": np.abs(table["z1"]) + 0.1, "who": np.arange(4000) // 4}
+    for beside in ({"sample_weight": "times"}, {"group": "who", "each": "person"}):
+        _, spent = paid(FORMULA, dpfast.records(table, **beside), privacy=2.0, noise=seeded())
+        assert 4.0 - 1e-5 <= spent <= 4.0
+
+
+def test_columns_that_look_constant_are_left_out():
+    table = population(8000, np.random.default_rng(28)) | {"c": np.full(8000, 3.0)}
+    found = two_stage("y ~ x + w + c | z1 + z2 + w + c", table, privacy=2.0, noise=seeded())
+    wanted, errors = by_hand(table)
+    j = found.names.index("x")
+    assert abs(found.params[j] - wanted[2]) < 2.0 * errors[2]
+    assert np.isnan(found.bse[found.names.index("c")]) and np.isfinite(found.bse[j])
+    assert any("constant" in said for said in found.warnings)
+
+
 REFUSED = [
     ({"formula": "y ~ x + w"}, "one bar"),
     ({"formula": "y ~ x + w | w"}, "as many instruments"),
@@ -240,6 +459,11 @@ REFUSED = [
     ({"formula": "y ~ x | absent"}, "absent"),
     ({"formula": 7}, "must be text"),
     ({"privacy": 0.01}, "too few|would be noise"),
+    ({"formula": "y ~ x + w | C(z1) + w"}, "private fact"),
+    ({"formula": "y ~ C(x, levels=[0, 1, 2]) | z1"}, "2 endogenous regressors need"),
+    ({"formula": "log(y) ~ x + y | z1"}, "one of the terms"),
+    ({"table": None}, "needs a table"),
+    ({"table": dpfast.records({"y": [1.0]}, names=["y"])}, "neither y nor names"),
     ({"table": {"y": ["a"], "x": ["b"], "w": ["c"], "z1": ["d"], "z2": ["e"]}}, "n = 1|numbers"),
 ]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.data.source import records
 from dpfast.effects.hazards import cox
 from dpfast.effects.instrumental import two_stage
 from dpfast.effects.treatment import METHODS, treatment_effect
@@ -35,11 +36,12 @@ def _effect(label: str, **options: Any) -> Example:
     return Example("dpfast.effects.treatment.treatment_effect", label, call, False, budget)
 
 
-def _two_stage(data: Any) -> Any:
+def _two_stage(data: Any, **beside: Any) -> Any:
     X, y = data
     with np.errstate(all="ignore"):
         table = {"x": X[:, 0] + 0.5 * y, "z": X[:, 0], "w": X[:, 1], "y": y}
-    found = two_stage("y ~ x + w | z + w", table, privacy=GDP(60.0))
+    source = records(table | {"weight": np.abs(y), "who": np.arange(len(y)) // 2}, **beside)
+    found = two_stage("y ~ x + w | z + w", source, privacy=GDP(60.0))
     return found, found.summary(), found.to_dict(), repr(found)
 
 
@@ -57,9 +59,12 @@ def effects() -> Iterator[Example]:
     yield Example("dpfast.effects.hazards.cox", "two intervals", _cox, False, GDP(60.0))
     with_scales = partial(_cox, unit=0.25)
     yield Example("dpfast.effects.hazards.cox", "whole units", with_scales, False, GDP(60.0))
-    yield Example(
-        "dpfast.effects.instrumental.two_stage", "one control", _two_stage, False, GDP(60.0)
-    )
+    stages = "dpfast.effects.instrumental.two_stage"
+    yield Example(stages, "one control", _two_stage, False, GDP(60.0))
+    weighted = partial(_two_stage, sample_weight="weight")
+    yield Example(stages, "weights", weighted, False, GDP(60.0))
+    of_persons = partial(_two_stage, group="who", each="person")
+    yield Example(stages, "persons", of_persons, False, GDP(60.0))
     for method in METHODS:
         yield _effect(method, method=method, standardize=False)
     yield _effect("a trial", propensity=0.5, method="difference")

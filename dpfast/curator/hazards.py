@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer
 from dpfast.curator.curator import Curator
-from dpfast.curator.instruments.stages import Stages
-from dpfast.curator.preconditioned import PreconditionedQueries
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.data import Records
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.ledger import Ledger
@@ -22,7 +21,7 @@ Array = NDArray[np.float64]
 LARGEST = 100.0
 
 
-class AtRisk(Stages):
+class AtRisk:
     """Persons at risk until an event or until follow-up ends, copied."""
 
     def __init__(
@@ -35,44 +34,51 @@ class AtRisk(Stages):
         threads: int,
         unit: float | None = None,
     ) -> None:
-        super().__init__(records, ledger, noise, threads)
+        blocks = [(np.asarray(X, dtype=np.float64), np.array(y)) for X, y in records.blocks()]
+        self._X = np.concatenate([block for block, _ in blocks])
+        time = np.concatenate([block for _, block in blocks])
+        self._ledger, self._noise, self._threads = ledger, noise, threads
         self._cuts = cuts
-        self._events, risk = intervals(self._y, event, cuts)
+        self._events, risk = intervals(time, event, cuts)
         self._risk, self._before = risk, risk
         self._last: Array | None = None
         if unit is not None:
-            self._before, self._risk = earlier(self._y, event, cuts, unit)
+            self._before, self._risk = earlier(time, event, cuts, unit)
             self._last = risk - self._before
-        at = (self._y[:, None] == cuts[1:]).any(axis=1) * self._events.sum(axis=1)
+        at = (time[:, None] == cuts[1:]).any(axis=1) * self._events.sum(axis=1)
         self._ties = at[:, None]
-        self.intervals = len(cuts) - 1
-        self.dimension = self.intervals + self._X.shape[1]
+        self.intervals, self.n = len(cuts) - 1, len(time)
 
     def exposures(self, mu: float) -> Answer:
         """Release the mean part of each interval that persons are at risk; ``mu`` (claim T7)."""
-        bound = float(np.sqrt(self.intervals))
-        return self._of(self._risk).clipped(self._at(np.eye(self.intervals)), bound, mu).gradient
+        rows, bound = self._of(self._risk), float(np.sqrt(self.intervals))
+        return rows.clipped(score_of_rows(rows), bound, mu).gradient
 
     def ties(self, mu: float) -> Answer:
         """Release the share of records with an event exactly at a cut; costs ``mu`` (claim T7)."""
-        return self._of(self._ties).clipped(self._at(np.eye(1)), 1.0, mu).gradient
+        rows = self._of(self._ties)
+        return rows.clipped(score_of_rows(rows), 1.0, mu).gradient
 
-    def _rows(self, matrix: Array, params: Array | None = None) -> PreconditionedQueries:
-        """Make queries about interval and covariates of events, or about scores at coefficients."""
-        if params is None:
-            rows = np.hstack([self._events, self._X * self._events.sum(axis=1)[:, None]])
-        else:
-            rows = scores_of(self._X, self._events, self._before, params, self._last)
-        return self._of(rows, matrix, params)
+    def events(self) -> PreconditionedQueries:
+        """Make queries about interval and covariates of events."""
+        return self._of(np.hstack([self._events, self._X * self._events.sum(axis=1)[:, None]]))
 
-    def _of(
-        self, rows: Array, matrix: Array | None = None, params: Array | None = None
-    ) -> PreconditionedQueries:
+    def scores(self, params: Array) -> PreconditionedQueries:
+        """Make queries about scores at these coefficients."""
+        rows = scores_of(self._X, self._events, self._before, params, self._last)
+        return self._of(rows, params)
+
+    def _of(self, rows: Array, params: Array | None = None) -> PreconditionedQueries:
         objective = Objective(LeastSquares(), Mallows(1.0), rows.shape[1], fit_intercept=False)
         records: Any = Records(rows, np.where(np.isfinite(rows).all(axis=1), 1.0, np.nan), None)
         curator = Curator(records, objective, self._ledger, self._noise, self._threads)
         curator._made_with = (self._cuts, params)
-        return PreconditionedQueries(curator, matrix)
+        return PreconditionedQueries(curator)
+
+
+def score_of_rows(rows: PreconditionedQueries) -> Linearization:
+    """Linearise the squared loss at zero: of responses of 1, scores are the rows themselves."""
+    return Linearization(np.zeros(rows.dimension), LeastSquares())
 
 
 def intervals(time: Array, event: Array, cuts: Array) -> tuple[Array, Array]:

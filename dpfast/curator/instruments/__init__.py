@@ -1,1 +1,0 @@
-"""Moments of residuals and instruments."""
