@@ -389,7 +389,8 @@ def _solve(
     )
     noise, n, meat = math.fsum([one.noise**-2 for one in asked]) ** -0.5, rows.n, released.meat
     variance = floor_eigenvalues(meat.value / n + noise**2 * np.eye(k), noise**2)[0]
-    covariance = step @ variance @ step.T
+    bias = (ASYMMETRY * cut) ** 2 / k  # of clipping, in any direction
+    covariance = step @ (variance + bias * np.eye(k)) @ step.T
     unsure = meat.noise_scale * (step**2).sum(axis=1) / n
     return IVEstimate(
         params=params,
@@ -418,7 +419,8 @@ def _clipping_norm(
     """Release the norms of scores; return the norm that they are clipped at, and its bias."""
     norms = released_norms(instruments, mu, at, "score", PER_OCTAVE)
     effective = math.hypot(*budgets[-2:])
-    return choose_clipping_norm(norms, 2.0 / (instruments.n * effective), instruments.dimension)
+    n, k = instruments.n, instruments.dimension
+    return choose_clipping_norm(norms, 2.0 / (n * effective), k, n=n)
 
 
 def _curve(answers: Answers, request: FitRequest, unit: float) -> tuple[float, float, Any] | None:
