@@ -5,8 +5,6 @@ A maximum likelihood estimate does not exist then (Albert and Anderson 1984).
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,9 +14,6 @@ from dpfast.solvers.pcn.result import Scores
 
 Array = NDArray[np.float64]
 
-#: Standard deviations of its noise below which a number of responses may be zero.
-DETECTED_SDS = 2.0
-
 #: Standard deviations by which a level with enough responses must err for a false warning.
 FALSE_WARNING_SDS = 2.4
 
@@ -26,13 +21,20 @@ FALSE_WARNING_SDS = 2.4
 #: by chance.
 MIN_EXPECTED = 20.0
 
+#: Part of that number that the released share of a level may show, because of its noise.
+EXPECTED_PART = 0.75
+
+#: Part of it below which an estimated number passes for none.
+ZERO_PART = 0.4
+
 #: Number of levels that are named, at most.
 MAX_NAMED = 8
 
 #: Smallest divisor, in place of zero.
 TINY = 1e-150
 
-#: Relative difference of second moment and mean up to which a column passes for 0 and 1.
+#: Difference of second moment and mean up to which a column passes for 0 and 1, as a part of the
+#: larger level's share; of the smaller one's it may be twice as large.
 INDICATOR_TOLERANCE = 0.25
 
 #: Relative error allowed to the number of responses that a model expects.
@@ -77,8 +79,12 @@ def _separated(
     moments, labels = scores.moments, loss.largest_response is not None
     shares, known = columns @ moments @ constant, float(constant @ moments @ constant)
     squares = np.einsum("ij,ij->i", columns @ moments, columns)
+    deviations = np.abs(squares - shares)
+    larger, smaller = np.maximum(shares, known - shares), np.minimum(shares, known - shares)
     is_indicator = (
-        (shares > 0.0) & (shares < known) & (np.abs(squares / shares - 1.0) < INDICATOR_TOLERANCE)
+        (smaller > 0.0)
+        & (deviations < INDICATOR_TOLERANCE * larger)
+        & (deviations < 2.0 * INDICATOR_TOLERANCE * smaller)  # noise is a larger part of it
     )
     indicators = np.flatnonzero(is_indicator & np.isfinite(columns).all(axis=1))
     if not indicators.size:
@@ -90,11 +96,11 @@ def _separated(
     said = []
     for side in (False, True)[: 1 + labels]:
         counts, noise = _responses(scores, loss, forms, parts, offset, n, side)
-        # levels with enough responses are rarely below this, by chance or by noise
-        sure = np.minimum(
-            DETECTED_SDS * noise, (math.sqrt(min_responses) - 0.5 * FALSE_WARNING_SDS) ** 2 - noise
-        )
-        for k in np.flatnonzero((counts < sure) & (parts * counts[0] >= min_responses))[:MAX_NAMED]:
+        # clearly fewer than are expected at least, where noise is rarely as large
+        clear = FALSE_WARNING_SDS * noise < 0.5 * min_responses
+        few = (counts < ZERO_PART * min_responses) & clear
+        expected = parts * counts[0] >= EXPECTED_PART * min_responses
+        for k in np.flatnonzero(few & expected)[:MAX_NAMED]:
             name, level = levels[k - 1]
             said.append(SEPARATED.format(level=level, name=name, what=int(side)))
     return said
