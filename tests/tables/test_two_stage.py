@@ -430,6 +430,24 @@ def test_files_and_frames_answer_as_tables(tmp_path):
         assert one.names == other.names
 
 
+@pytest.mark.parametrize("beside", [{}, {"sample_weight": "times"}], ids=["bare", "weights"])
+def test_a_frame_of_dask_answers_as_its_table(beside):
+    frames = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    table = with_levels(6000, np.random.default_rng(29)) | {"times": np.arange(1.0, 6001.0)}
+    frame = frames.from_pandas(pandas.DataFrame(table), npartitions=3)
+    one, other = [
+        two_stage(
+            f"y ~ x + {LEVELS} | z1 + z2 + {LEVELS}",
+            dpfast.records(data, **beside),
+            privacy=3.0,
+            noise=seeded(),
+        )
+        for data in (table, frame)
+    ]
+    np.testing.assert_allclose(one.params, other.params, rtol=1e-6)
+
+
 def test_weighted_receipts_add_up_to_the_total():
     table = population(4000, np.random.default_rng(27))
     table |= {"times": np.abs(table["z1"]) + 0.1, "who": np.arange(4000) // 4}
@@ -463,6 +481,22 @@ REFUSED = [
     ({"formula": "y ~ C(x, levels=[0, 1, 2]) | z1"}, "2 endogenous regressors need"),
     ({"formula": "log(y) ~ x + y | z1"}, "one of the terms"),
     ({"table": None}, "needs a table"),
+    (
+        {"table": dpfast.records(population(500, np.random.default_rng(0)), effects="person")},
+        "each=.person.",
+    ),
+    (
+        {
+            "table": dpfast.records(
+                population(500, np.random.default_rng(0)) | {"who": np.arange(500)},
+                group="who",
+                each="person",
+                sample_weight="z1",
+                largest_weight=2.0,
+            )
+        },
+        "have no other weights",
+    ),
     ({"table": dpfast.records({"y": [1.0]}, names=["y"])}, "neither y nor names"),
     ({"table": {"y": ["a"], "x": ["b"], "w": ["c"], "z1": ["d"], "z2": ["e"]}}, "n = 1|numbers"),
 ]
