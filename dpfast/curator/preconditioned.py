@@ -445,7 +445,7 @@ def compiled(
         matrix = np.ascontiguousarray(matrix)
     else:
         matrix = np.concatenate([np.zeros((1, p)), np.ascontiguousarray(matrix)])
-    weights, max_leverage = view.row_clipping
+    weights, max_score_bound = view.row_clipping
     back = None
     if weights is not None:
         far_theta, scale = np.ascontiguousarray(weights.at.theta), weights.at.scale
@@ -465,5 +465,5 @@ def compiled(
     centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
     return RecordView(
         matrix, view.what, code, c, h, scale_of_loss, theta, view.shift, centres, spreads, response,
-        max_leverage, back, view.weigh, predictor, squares=squares, keep=keep,
+        max_score_bound, back, view.weigh, predictor, squares=squares, keep=keep,
     )  # fmt: skip

@@ -79,7 +79,7 @@ def views(name, W, theta):
     yield TransformedView(W, True, "response", at, 0.25)
     for what in ("curvature", "score", "score size", "residual"):
         yield TransformedView(W, True, what, at)
-    yield TransformedView(W, True, "score", at, row_clipping=RowClipping(max_leverage=0.3))
+    yield TransformedView(W, True, "score", at, row_clipping=RowClipping(max_score_bound=0.3))
     if loss.link == "identity":
         far = Linearization(0.5 * theta, loss, 1.5 * scale)
         discount = LeverageWeights(far, 0.8, 0.75, np.linalg.inv(W))
@@ -92,7 +92,7 @@ def raw_views(name, W, theta, intercept=True):
     at = Linearization(theta, loss, scale, raw=True)
     for what in ("curvature", "score", "score size", "residual"):
         yield TransformedView(W, intercept, what, at)
-    yield TransformedView(W, intercept, "score", at, row_clipping=RowClipping(max_leverage=0.3))
+    yield TransformedView(W, intercept, "score", at, row_clipping=RowClipping(max_score_bound=0.3))
 
 
 def assert_alike(X, y, view, units=None):
@@ -373,7 +373,7 @@ def test_no_record_contributes_more_than_the_bound(isa, name, scale):
                         True,
                         what,
                         at,
-                        row_clipping=RowClipping(max_leverage=2.0 if y else np.inf),
+                        row_clipping=RowClipping(max_score_bound=2.0 if y else np.inf),
                     )
                 )
                 responses = np.array([y])
@@ -417,7 +417,7 @@ def test_without_a_map_sums_of_kept_lengths_are_those_of_rows(isa, n, q, name):
     views = [
         TransformedView(W, True, what, at, row_clipping=held)
         for what in ("score", "curvature", "score size", "residual")
-        for held in (NO_CLIPPING, RowClipping(max_leverage=0.3))
+        for held in (NO_CLIPPING, RowClipping(max_score_bound=0.3))
         if what == "score" or held is NO_CLIPPING
     ]
     for view in views:
@@ -491,7 +491,7 @@ def test_no_record_contributes_more_than_the_bound_by_a_kept_length(isa, name, s
         for what, reach in (("score", np.inf), ("score", 2.0), ("curvature", np.inf)):
             with np.errstate(all="ignore"):
                 view = TransformedView(
-                    W, True, what, at, row_clipping=RowClipping(max_leverage=reach)
+                    W, True, what, at, row_clipping=RowClipping(max_score_bound=reach)
                 )
                 _, _, plain = kept_views(view, X, y)
             kernel, want = (CLIPPED, GRADIENT | MEAT) if what == "score" else (MALLOWS, HESSIAN)

@@ -111,7 +111,7 @@ def farthest(found):
 
 def questions(name):
     at, radius, bound = point(name), 1.7, 1.1
-    free, reach = RowClipping(), RowClipping(max_leverage=0.8)
+    free, reach = RowClipping(), RowClipping(max_score_bound=0.8)
     long = RowClipping(LeverageWeights(at, 1.5, 0.5, np.linalg.inv(MATRIX)))
     return {
         "gram": lambda rows: rows.gram(radius, 0.1),

@@ -193,7 +193,7 @@ def test_c80_the_gram_of_a_curvature_without_a_bound_attains_its_sensitivity(los
 @pytest.mark.parametrize("beside", BESIDE)
 def test_c80_no_weight_and_no_offset_takes_a_sum_beyond_its_bound(loss, beside):
     n, at = 30, point(loss)
-    held = RowClipping(max_leverage=0.3)
+    held = RowClipping(max_score_bound=0.3)
     rows = whitened(np.ones((n, 2)), np.ones(n)).mapped(MATRIX)
     clipped = rows.clipped(at, 1.7, 0.1).gradient.receipt
     for ask, bound in (
@@ -216,7 +216,7 @@ def test_c80_weights_that_are_seen_need_no_bound(loss, weigh):
         (lambda rows: rows.gram(1.7, 0.1, at), rows.gram(1.7, 0.1).receipt),
         (lambda rows: rows.clipped(at, 1.7, 0.1), clipped),
         (
-            lambda rows: rows.clipped(at, 1.7, 0.1, row_clipping=RowClipping(max_leverage=40.0)),
+            lambda rows: rows.clipped(at, 1.7, 0.1, row_clipping=RowClipping(max_score_bound=40.0)),
             clipped,
         ),
         (lambda rows: rows.moment(1.7, 2.0, 0.1), rows.moment(1.7, 2.0, 0.1).receipt),
@@ -263,7 +263,7 @@ def holds():
         "free": RowClipping(),
         "discount": RowClipping(LeverageWeights(at, 1.5, 0.5, np.linalg.inv(MATRIX))),
         "discounted away": RowClipping(LeverageWeights(at, 1.5, 1.0, np.linalg.inv(MATRIX))),
-        "reach": RowClipping(max_leverage=0.8),
+        "reach": RowClipping(max_score_bound=0.8),
     }
 
 
@@ -276,7 +276,7 @@ def test_c80_clipped_scores_attain_their_sensitivity(loss, held):
     at, held = point(loss), holds()[held]
     small = [((x, 0.5), y) for x in (-3.0, 0.1, 3.0, 300.0) for y in RESPONSES]
     ask = lambda rows: rows.clipped(at, bound, 0.1, row_clipping=held)  # noqa: E731
-    if held.max_leverage < bound:  # what is foreseen of a score is no more
+    if held.max_score_bound < bound:  # what is foreseen of a score is no more
         bound = 0.1
     move = worst(ask, [*small, *PAIRS], n)
     answer = (
@@ -386,11 +386,11 @@ def test_c80_answers_are_about_what_they_say(loss, how, mapped):
 
     for held in (
         RowClipping(),
-        RowClipping(max_leverage=0.7),
+        RowClipping(max_score_bound=0.7),
         RowClipping(LeverageWeights(at, 0.6, 0.5, MATRIX)),
     ):
         factor = np.ones(n)
-        if held.max_leverage < np.inf:
+        if held.max_score_bound < np.inf:
             factor = np.minimum(1.0, 0.7 / (long * foreseen))
         elif held.leverage_weights is not None:
             size = np.linalg.norm(a @ MATRIX, axis=1) * np.sqrt(curvature)
@@ -428,7 +428,7 @@ def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
         asked = [rows.gram(1.4, 1e5, at).value, rows.moment(1.4, 0.3, 1e5, at).value]
         for held in (
             RowClipping(),
-            RowClipping(max_leverage=0.7),
+            RowClipping(max_score_bound=0.7),
             RowClipping(LeverageWeights(at, 0.6, 0.5, MATRIX)),
         ):
             score, _, meat, _ = rows.clipped(at, 0.9, 1e5, 4e4, held)
@@ -466,7 +466,7 @@ def kept(monkeypatch):
 @pytest.mark.parametrize("reach", [np.inf, 0.8])
 @pytest.mark.one_in(2)
 def test_c94_sums_of_kept_lengths_attain_their_sensitivity(loss, reach, kept):
-    n, at, held = 30, point(loss), RowClipping(max_leverage=reach)
+    n, at, held = 30, point(loss), RowClipping(max_score_bound=reach)
     bound = 1.7 if reach == np.inf else 0.1  # what is foreseen of a score is no more
     small = [((x, 0.5), y) for x in (-3.0, 0.1, 3.0, 300.0) for y in RESPONSES]
     pairs = [*small, *PAIRS, *[((x, 1.0), y) for x in (1e90, -1e90) for y in RESPONSES]]
@@ -500,11 +500,11 @@ def test_c94_sums_of_kept_lengths_are_those_of_rows(loss, monkeypatch):
                 bin_edges(2)[:-1], 0.1, at, what, held
             )
             for what in QUANTITIES[1:]
-            for held in (RowClipping(), RowClipping(max_leverage=0.7))
+            for held in (RowClipping(), RowClipping(max_score_bound=0.7))
         ]
         asks += [
             lambda rows=rows, held=held: rows.clipped(at, 0.9, 0.1, row_clipping=held)
-            for held in (RowClipping(), RowClipping(max_leverage=0.7))
+            for held in (RowClipping(), RowClipping(max_score_bound=0.7))
         ]
         asks += [lambda rows=rows: rows.gram(1.4, 0.1, at)]
         first = [observed_value(ask) for ask in asks]
@@ -566,7 +566,9 @@ def test_c94_an_uneven_map_is_allowed_for_or_made(kept):
 def test_c80_other_rows_keep_their_bits(loss, layout, what):
     rng = np.random.default_rng(4)
     held = (
-        RowClipping(max_leverage=0.7) if what == "score" and loss == "logistic" else RowClipping()
+        RowClipping(max_score_bound=0.7)
+        if what == "score" and loss == "logistic"
+        else RowClipping()
     )
     for n in (2, 5, 64, 1001):
         X = rng.normal(size=(n, 6))
@@ -704,7 +706,7 @@ def test_what_is_seen_on_other_machines_can_be_sent_there(loss):
 @pytest.mark.parametrize("again", [True, False])
 def test_scores_and_their_lengths_are_of_one_reading(loss, again):
     """The answers of both, bit for bit, at what both cost; read once where records are read."""
-    rng, edges, far = np.random.default_rng(3), bin_edges(1)[:-1], RowClipping(max_leverage=0.7)
+    rng, edges, far = np.random.default_rng(3), bin_edges(1)[:-1], RowClipping(max_score_bound=0.7)
     X, y = rng.normal(size=(40, 2)), 1.0 * rng.poisson(1.0, size=40)
     at, objective = point(loss), Objective(LeastSquares(), Mallows(1.0), 2)
     rows, ledgers, reads = [], [], []

@@ -40,7 +40,7 @@ def summed(X, y, loss=None, held=None):
 
 
 @pytest.mark.parametrize(
-    "held", [RowClipping(), RowClipping(max_leverage=0.7)], ids=["free", "held"]
+    "held", [RowClipping(), RowClipping(max_score_bound=0.7)], ids=["free", "held"]
 )
 @pytest.mark.parametrize("loss", [LeastSquares(), Huber(1.3), Logistic()], ids=lambda x: x.name)
 @pytest.mark.values

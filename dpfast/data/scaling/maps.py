@@ -46,7 +46,8 @@ class RowClipping(NamedTuple):
     """Factor of each row before its score counts: leverage weights, or a bound on its score."""
 
     leverage_weights: LeverageWeights | None = None
-    max_leverage: float = np.inf
+    #: Largest bound of a row's score, for any response.
+    max_score_bound: float = np.inf
 
     def mapped(self, matrix: Array) -> RowClipping:
         """Return the same factors for rows under another map, which multiplies parameters."""

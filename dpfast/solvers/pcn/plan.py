@@ -107,7 +107,7 @@ class Setting(NamedTuple):
     def short_enough(self, bound: float, scale: float) -> RowClipping:
         """Limit rows so that no score exceeds the bound, for any response."""
         return (
-            RowClipping(max_leverage=bound / (scale * self.score_bound_ratio))
+            RowClipping(max_score_bound=bound / (scale * self.score_bound_ratio))
             if self.score_bound_ratio < math.inf
             else NO_CLIPPING
         )

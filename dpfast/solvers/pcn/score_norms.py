@@ -43,7 +43,7 @@ def clipping_norm(
     """Release the norms of the scores, and choose the norm that they are clipped at."""
     setting, budget, row_clipping = run.setting, local.budget, limits.row_clipping
     n, p, unit, first_score = run.rows.n, at.theta.size, setting.score_unit, None
-    max_norm = row_clipping.max_leverage * at.scale * setting.score_bound_ratio
+    max_norm = row_clipping.max_score_bound * at.scale * setting.score_bound_ratio
     leaves = mean_asymmetry(p) if setting.clips_one_side else ASYMMETRY
 
     def choose(norms: NormHistogram, noise: float) -> tuple[float, float]:

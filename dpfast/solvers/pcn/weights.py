@@ -29,7 +29,7 @@ MIN_EIGENVALUE = 0.35
 
 
 class RowLimits(NamedTuple):
-    """Limits on rows: a largest leverage, or leverage weights with an exponent."""
+    """Limits on rows: a largest bound of the score, or leverage weights with an exponent."""
 
     row_clipping: RowClipping
     exponent: float = 0.0
@@ -72,7 +72,7 @@ def _limits_by_score_bound(
     score_bounds = None
     if setting.score_bound_ratio < math.inf:
         score_bounds = foreseen.rescaled(1.0 / (at.scale * setting.score_bound_ratio))
-    return RowLimits(RowClipping(max_leverage=longest), score_bounds=score_bounds)
+    return RowLimits(RowClipping(max_score_bound=longest), score_bounds=score_bounds)
 
 
 def steps_noise(n: int, mus: tuple[float, ...]) -> float:
