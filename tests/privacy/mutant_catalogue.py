@@ -6578,8 +6578,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "the second look is asked for as if there had been no first",
         LOCATIONS,
         SEARCH_TESTS,
-        "        answer = self._answers.distances(columns, centres, nearest, mu)\n        self._spent += mu * mu\n",
-        "        answer = self._answers.distances(columns, centres, nearest, mu)\n",
+        "        answer = self._answers.distances(measured, centres, nearest, mu)\n        self._spent += mu * mu\n",
+        "        answer = self._answers.distances(measured, centres, nearest, mu)\n",
     ),
     plant(
         "indicators-not-counted-before-the-charge",
