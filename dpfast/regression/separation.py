@@ -97,10 +97,11 @@ def _separated(
     for side in (False, True)[: 1 + labels]:
         counts, noise = _responses(scores, loss, forms, parts, offset, n, side)
         # clearly fewer than are expected at least, where noise is rarely as large
-        clear = FALSE_WARNING_SDS * noise < 0.5 * min_responses
-        few = (counts < ZERO_PART * min_responses) & clear
-        expected = parts * counts[0] >= EXPECTED_PART * min_responses
-        for k in np.flatnonzero(few & expected)[:MAX_NAMED]:
+        expected = parts * counts[0]
+        clear = FALSE_WARNING_SDS * noise < np.maximum(0.5 * min_responses, 0.1 * expected)
+        few = counts < ZERO_PART * min_responses
+        enough = expected >= EXPECTED_PART * min_responses
+        for k in np.flatnonzero(few & clear & enough)[:MAX_NAMED]:
             name, level = levels[k - 1]
             said.append(SEPARATED.format(level=level, name=name, what=int(side)))
     return said
