@@ -225,7 +225,7 @@ class Tuner:
         if k >= self._settings.steps:  # another process took the last step
             raise BudgetExceeded("all steps were paid for by another process. Nothing was spent.")
         label = f"step {k + 1} of {self._settings.steps}"
-        with KeepReleased(lambda _: self.result()):
+        with KeepReleased(lambda *_: self.result()):
             self._search.step(self._values, self._mus[k], label)
             self._save()
             if self.done:

@@ -154,7 +154,7 @@ def tune(
         tuner = _TunedLosses(losses, bounds, search=search, **options)
     if clip is None and path is not None and tuner._settings.loss_range is None:
         tuner.remarks = (NO_CLIP,)
-    with KeepReleased(lambda _: tuner.result()):
+    with KeepReleased(lambda *_: tuner.result()):
         while not tuner.done:
             tuner.evaluate()
             if report is not None:

@@ -139,7 +139,7 @@ def cross_validate(
         )
         ledger.charge(total, f"cross_validate({type(model).__name__}, n={n}, {k} folds)")
     model.ledger = None  # from here on everything is paid for
-    with KeepReleased(lambda error: run.partial(keeping.inner())) as keeping:
+    with KeepReleased(lambda _, keeping: run.partial(keeping.inner())):
         for j in range(k):
             trained, tested = copy.copy(model), parts == j
             run.models.append(trained)

@@ -85,11 +85,12 @@ class KeepReleased:
     """Context that lets exceptions pass, with released answers as ``partial_result`` (C48).
 
     Floating-point warnings are off within it, under all settings of NumPy: values cause them.
+    ``so_far`` receives the context, and does not keep it: a cycle would keep the records.
     """
 
     def __init__(
         self,
-        so_far: Callable[[str], object] | None = None,
+        so_far: Callable[[str, KeepReleased], object] | None = None,
         *,
         privacy: Callable[[], Any] | None = None,
         scales: Callable[[], Any] = lambda: None,
@@ -144,7 +145,7 @@ class KeepReleased:
     def _partial_result(self, error: str) -> object:
         if self._so_far is not None:
             with suppress(Exception):  # in the middle of a step attributes may be missing
-                partial = self._so_far(error)
+                partial = self._so_far(error, self)
                 if partial is not None:
                     return partial
         if self._tape.ended is not None:

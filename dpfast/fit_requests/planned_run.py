@@ -67,11 +67,7 @@ def run(
     Everything is charged at once, before a record is read (claim C10).
     """
     report = checked_progress(progress, analysis.steps)
-
-    def so_far(error: str) -> Result | None:
-        return analysis.so_far(error, keeping)
-
-    with KeepReleased(so_far, privacy=analysis.guarantee, scales=lambda: analysis.units) as keeping:
+    with KeepReleased(analysis.so_far, privacy=analysis.guarantee, scales=lambda: analysis.units):
         analysis.request.account.charge(label, memory)
         return analysis.report(analysis.query(report))
 

@@ -135,7 +135,7 @@ class CertifiedSession:
         """Part of the total for the release that follows the certificate."""
         return self.terms.rest
 
-    def so_far(self, error: str) -> Certificate | None:
+    def so_far(self, error: str, keeping: KeepReleased) -> Certificate | None:
         """Return the certificate if it was released; later answers are not handed back."""
         return None if self._count is None else self._certificate()
 

@@ -240,7 +240,7 @@ class Study(StudyMethods):
         with lock:
             if digest not in self._answers:
                 table, request_ledger = self._table(request), _StudyLedger(self.ledger, request)
-                with KeepReleased(lambda _: self._answers[digest][1], adopts_inner=True):
+                with KeepReleased(lambda *_: self._answers[digest][1], adopts_inner=True):
                     # one statement: no interrupt falls between the end of the analysis and its
                     # entry
                     self._answers[digest] = (
