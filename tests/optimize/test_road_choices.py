@@ -155,17 +155,18 @@ def test_of_a_hidden_curvature_no_more_is_known_than_noise_allows():
 
 
 def test_a_curvature_is_no_larger_than_scores_vary():
-    """Up to a factor that most directions share, and what noise may hide; of labels twice that."""
+    """Up to a factor that most directions share, and what noise may hide; of steps twice that."""
     C, turn = np.diag([2.0, 1.0, 1.0]), np.linalg.qr(np.arange(9.0).reshape(3, 3) + np.eye(3))[0]
-    for over, factor, times in ((0.2, 0.0, 1.0), (5.0, 0.0, 1.0), (1.0, 1.0, 2.0)):
-        # counts are more dispersed, or less
+    cases = ((0.2, 0.0, 1.0), (5.0, 0.0, 1.0), (1.0, 1.0, 1.0), (1.0, 1.0, 2.0))
+    for over, factor, times in cases:  # counts are more dispersed, or less
+        of_step = times > 1.0
         found, least, few = apply_information_bound(
-            C, *information_bound(C, over * C, 0.0, factor, None)
+            C, *information_bound(C, over * C, 0.0, factor, None, of_step)
         )
         np.testing.assert_allclose(found, C, atol=1e-12)
         assert few == 0 and np.linalg.eigvalsh(least - over * C)[-1] < 1e-9
         rare = C - 0.9 * np.diag([2.0, 0.0, 0.0])
-        bound = information_bound(C, over * rare, 0.0, factor, None)
+        bound = information_bound(C, over * rare, 0.0, factor, None, of_step)
         found, least, few = apply_information_bound(C, *bound)
         held = times * np.diag([0.2, 0.0, 0.0])
         np.testing.assert_allclose(found, np.diag([0.0, 1.0, 1.0]) + held, atol=1e-12)
@@ -788,11 +789,12 @@ def test_all_levels_beside_an_intercept_leave_others_alone(loss):
     assert together < 3.0 * apart
 
 
-def test_errors_of_a_wrong_model_of_labels_are_those_of_the_sandwich():
+def test_estimates_of_a_wrong_model_of_labels_are_those_without_privacy():
     """Rates by grade that no logistic line has: scores vary by .6 of the curvature.
 
-    Five fits, seeded, at mu = 20: within 1.1 of the errors without privacy, and estimates within a
-    fifth of them; 1.3 and a third where the curvature was held to what scores vary by.
+    Five fits, seeded, at mu = 20: within a fifth of the errors without privacy; a third where steps
+    were as long as the scores' variance says.  Errors are at most a third larger: a Hessian that is
+    known is told from an old one by nothing that is released.
     """
     rng, n = np.random.default_rng(1), 12_500
     grade, female = rng.integers(9, 13, n) * 1.0, rng.integers(0, 2, n) * 1.0
@@ -802,5 +804,5 @@ def test_errors_of_a_wrong_model_of_labels_are_those_of_the_sandwich():
     exact = dpfast.nonprivate_fit(X, y, "logistic")
     for seed in range(5):
         fit = dpfast.fit(X, y, "logistic", privacy=20.0, noise=dpfast.SeededNoise(seed))
-        np.testing.assert_allclose(fit.bse / exact.bse, 1.0, atol=0.1)
+        assert (0.95 * exact.bse < fit.bse).all() and (fit.bse < 1.35 * exact.bse).all()
         assert (np.abs(fit.params - exact.params) < 0.2 * exact.bse).all()

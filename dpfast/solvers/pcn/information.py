@@ -14,8 +14,8 @@ from dpfast.solvers.pcn.scores import SIGNAL_SDS
 
 Array = NDArray[np.float64]
 
-#: Part of the curvature by which scores of labels vary, below which the bound applies.  Where the
-#: model is wrong they vary by less than the curvature; a larger part makes its errors too wide.
+#: Part of the curvature by which scores of labels vary, below which a step's bound applies.  Where
+#: the model is wrong they vary by less than the curvature, and longer steps would overshoot.
 MIN_VARIATION = 0.5
 
 #: Columns along which a curvature is 1; parts of it that scores determine; score variances there,
@@ -29,13 +29,13 @@ def median_of_sorted(values: Array) -> float:
 
 
 def information_bound(
-    known: Array, meat: Array, noise: float, factor: float, undetermined: Any
+    known: Array, meat: Array, noise: float, factor: float, undetermined: Any, of_step: bool = False
 ) -> InformationBound:
     """Compute a bound of the Hessian by the variance of the scores (White 1982).
 
     By the information equality both are equal in most directions, up to a common unit: at least
-    ``factor``.  Where that is known, the model may be wrong, and the bound is twice the variance.
-    Columns without determined curvature have no bound: their scores do not vary.
+    ``factor``.  Where that is known, the bound of a step is twice the variance: the model may be
+    wrong.  Columns without determined curvature have no bound: their scores do not vary.
     """
     values, vectors = eigh(known)
     white = vectors / np.sqrt(values)
@@ -44,7 +44,7 @@ def information_bound(
     reference = max(factor, median_of_sorted(values), TINY)
     doubt = noise * math.sqrt(2.0 / len(white)) * float(np.vdot(white, white))
     shares, columns = np.minimum(reference, values + doubt) / reference, white @ rotation
-    if factor > 0.0:
+    if of_step and factor > 0.0:
         shares = np.minimum(shares / MIN_VARIATION, 1.0)
     if undetermined is not None:
         shares += (1.0 - shares) * (undetermined @ (columns**2) / np.add.reduce(columns**2))
@@ -71,6 +71,6 @@ def apply_information_bound(
 
 
 def overstated_curvature(columns: Array, shares: Array) -> Array | None:
-    """Return the direction where the bound applies most; None if nowhere."""
+    """Return the direction where the bound applies most; None if scores vary enough there."""
     least = int(shares.argmin())
-    return columns[:, least] if shares[least] < 1.0 else None
+    return columns[:, least] if shares[least] < MIN_VARIATION else None

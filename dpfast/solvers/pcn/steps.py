@@ -133,7 +133,7 @@ class AveragedNewton:
         if self.n_averaged > 1:
             curvatures = self.curvatures[-self.n_averaged :]
             self.weights = inverse_variance_weights(scores, self.curvature, curvatures)
-        bound = self._information_bound()
+        bound = self._information_bound(of_step=True)
         step = averaged_newton_point(scores, self.weights, self.curvature, bound) - self.theta
         if self.model and self.expected:
             step = self.model.halfway(step, self.theta, self.curvature, self.expected)
@@ -203,11 +203,15 @@ class AveragedNewton:
     def _hessian(self) -> Array:
         return np.eye(self.theta.size) if self.curvature is None else self.curvature
 
-    def _information_bound(self) -> InformationBound | None:
+    def _information_bound(self, of_step: bool = False) -> InformationBound | None:
         """Bound the Hessian by the variance of the scores, where the two should be equal."""
         model = self.model
         if self.meat and model and model.min_score_variation < math.inf:
             return information_bound(
-                self._hessian, *self.meat, model.min_score_variation, model.undetermined
+                self._hessian,
+                *self.meat,
+                model.min_score_variation,
+                model.undetermined,
+                of_step,
             )
         return None
