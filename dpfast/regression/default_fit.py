@@ -34,7 +34,8 @@ from dpfast.models import (
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.centred_powers import basis_of_terms
-from dpfast.scaling.budget import FARTHEST, MIN_RECORDS_FACTOR, ScalingBudget, shrinkage_factor
+from dpfast.regression.shrinkage import shrunken_coefficients, standard_error
+from dpfast.scaling.budget import FARTHEST, LEAST_FOR_ROUNDS, MIN_RECORDS_FACTOR, ScalingBudget
 from dpfast.scaling.private import PrivateScaling, farthest, levels_of, n_searched
 from dpfast.scaling.standardize import CODED
 from dpfast.scaling.standardized import GivenScaling, Standardized
@@ -270,7 +271,8 @@ class DefaultFit:
             n_columns += n_searched(request) - request.n_covariates
         budget = ScalingBudget(request.n, max(n_columns, 1), mu)
         slopes = request.fit_intercept and request.n_covariates > 0 and not own_units
-        too_few = slopes and request.n * mu < MIN_RECORDS_FACTOR * request.dimension**1.5
+        least = LEAST_FOR_ROUNDS * loss.curvature_varies * request.dimension**1.5
+        too_few = slopes and request.n * mu < least
         too_noisy = (slopes or own_units) and budget.hidden()
         if too_few or too_noisy:
             # a scale or a coding declares by itself that the columns' units are right
@@ -438,7 +440,9 @@ class DefaultFit:
             iterates = [self.basis @ iterate for iterate in iterates]
             result = result and result.in_columns(self.basis)
         if result is not None:
-            shrinkage, predictor = self._predictor(result, loss)
+            shrinkage = 1.0
+            if request.fit_intercept and request.dimension > 1 and loss.of_mean:
+                shrinkage, predictor = shrunken_coefficients(result, loss, request.n_units)
             method = _method_text(result, request.n, shrinkage, self._inference)
             if self._inference:
                 covariance = self._covariance(result, loss)
@@ -462,25 +466,6 @@ class DefaultFit:
         if result is not None and self._scale is None and loss.needs_scale:
             fit._scale = result.scale * self._response_spread
         return fit if self.units is None else fit.natural
-
-    def _predictor(self, result: SolverResult, loss: Loss) -> tuple[float, Array | None]:
-        """Shrink slopes for predictions; return the factor, and coefficients if it is below 1.
-
-        The James-Stein factor (1961) compares what the slopes explain with their error.
-        """
-        request, p = self.request, self.request.dimension
-        if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
-            return 1.0, None
-        moments = result.unmapping.T @ result.unmapping  # mean of the rows' outer products
-        mean = moments[0] / max(moments[0, 0], TINY)
-        slopes = result.theta[1:]
-        centred = moments[1:, 1:] - np.outer(moments[0, 1:], mean[1:])
-        noise = (p - 1) * _standard_error(result, request.n_units) ** 2
-        factor = shrinkage_factor(float(slopes @ centred @ slopes), noise)
-        if factor == 1.0:
-            return 1.0, None
-        intercept = mean @ result.theta - factor * (mean[1:] @ slopes)
-        return factor, np.concatenate([[intercept], factor * slopes])
 
     def _covariance(self, result: SolverResult, loss: Loss) -> Covariance:
         """Sum the variances of sampling, noise and bias; add the warnings of the fit."""
@@ -521,7 +506,7 @@ class DefaultFit:
         needed = MIN_RECORDS_FACTOR * p**1.5
         if strength < needed:
             remarks.append(TOO_FEW.format(strength=strength, needed=needed))
-        bias = result.clipping_bias / _standard_error(result, request.n_units)
+        bias = result.clipping_bias / standard_error(result, request.n_units)
         if bias > p**0.5:  # more than one standard error for each coefficient
             robust = "" if loss.curvature_varies else "a robust loss, "
             remedy = f"a larger budget, {robust}or "
@@ -610,12 +595,6 @@ def _model_text(loss: Loss, result: SolverResult | None, spread: float, p: int) 
     return text
 
 
-def _standard_error(result: SolverResult, n: int) -> float:
-    """Return the standard error of a preconditioned coefficient, sampling and noise together."""
-    p = result.mapping.shape[1]
-    return float(result.meat.trace() / (p * max(1, n - p)) + result.noise**2) ** 0.5
-
-
 def _method_text(result: SolverResult, n: int, shrinkage: float, inference: bool) -> str:
     """Describe the method: one sentence for a summary, then those for the details."""
     undetected = min(result.max_undetected, n)
@@ -627,7 +606,7 @@ def _method_text(result: SolverResult, n: int, shrinkage: float, inference: bool
         f"Up to {undetected:.0f} more clipped records may be hidden by the noise of that share",
     ]
     if inference:
-        pull = undetected * result.bound / (n * max(_standard_error(result, n), TINY))
+        pull = undetected * result.bound / (n * max(standard_error(result, n), TINY))
         sentences.append(
             f"Clipped, they move coefficients by at most {pull:.2g} standard errors together; "
             "without clipping there would be no limit"

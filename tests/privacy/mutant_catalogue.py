@@ -5291,6 +5291,17 @@ LEAST_SQUARES = (
         "shares = np.minimum(shares, 1.0)",
     ),
     plant(
+        "errors-of-labels-by-the-bound-of-a-step",
+        "intervals of labels hold the Hessian to twice the variance of scores, as steps do",
+        "dpfast/solvers/pcn/steps.py",
+        (
+            "tests/optimize/test_road_choices.py"
+            "::test_odds_of_a_label_that_all_but_decides_are_held_by_their_intervals",
+        ),
+        "if bound := self._information_bound():",
+        "if bound := self._information_bound(of_step=True):",
+    ),
+    plant(
         "clipped-scores-of-counts-cancel",
         "clipped scores of counts are taken to cancel along the intercept, too",
         "dpfast/solvers/pcn/covariance.py",
@@ -6694,20 +6705,20 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "clear-slopes-shrunk",
         "predictions keep less of clear slopes where a spread was found too narrow",
-        "dpfast/scaling/budget.py",
+        "dpfast/regression/shrinkage.py",
         (
             "tests/scaling/test_scarce.py::test_slopes_that_are_clear_are_kept_whatever_spreads_were_found",
         ),
-        "    if noise <= NEGLIGIBLE_NOISE * explained:\n",
-        "    if noise <= NEGLIGIBLE_NOISE * explained <= 1.3 * NEGLIGIBLE_NOISE:\n",
+        "    if error <= NEGLIGIBLE_NOISE * explained:\n",
+        "    if error <= NEGLIGIBLE_NOISE * explained <= 1.3 * NEGLIGIBLE_NOISE:\n",
     ),
     plant(
         "predictions-of-a-response-of-one",
         "a judgement: the spread that slopes are told from is that of a response, not of its scores",
-        "dpfast/regression/default_fit.py",
+        "dpfast/regression/shrinkage.py",
         ("tests/scaling/test_scarce.py::test_clear_slopes_of_responses_with_long_tails_are_kept",),
-        "noise = (p - 1) * _standard_error(result, request.n_units) ** 2",
-        "noise = (p - 1) * max(_standard_error(result, request.n_units) ** 2, 1.0 / request.n_units)",
+        "error = slopes.size * standard_error(result, n) ** 2",
+        "error = slopes.size * max(standard_error(result, n) ** 2, 1.0 / n)",
     ),
     plant(
         "run-never-charged-to-the-shared-ledger",

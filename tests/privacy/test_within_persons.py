@@ -45,7 +45,7 @@ def test_slopes_are_those_within_persons(loss):
     rows = dpfast.records(
         X, y, group=group, each="person", effects="person", names=["pay", "hours"]
     )
-    for budget, most in ((1.0, 1.15), ((1.0, 1e-6), 1.6)):
+    for budget, most in ((1.0, 1.15), ((1.0, 1e-6), 1.7)):
         found = dpfast.fit(rows, loss=loss, privacy=budget, noise=dpfast.SeededNoise(0))
         assert found.names == ("pay", "hours")
         assert (np.abs(found.params - SLOPES) < 4.5 * found.bse).all()

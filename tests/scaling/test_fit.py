@@ -292,8 +292,8 @@ def test_a_fit_that_buys_passes_record_and_replay(row):
 
 
 def test_the_share_of_units_is_public_and_small():
-    assert ScalingBudget(50_000, 8, 1.0).share() == pytest.approx(0.023)
-    assert ScalingBudget(3000, 8, 1.0).share() == pytest.approx(0.07)
+    assert ScalingBudget(50_000, 8, 1.0).share() == pytest.approx(0.021)
+    assert ScalingBudget(2000, 8, 1.0).share() == pytest.approx(0.045)
     assert ScalingBudget(600, 8, 1.0).share() == 0.25
 
 

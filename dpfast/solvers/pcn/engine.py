@@ -183,6 +183,7 @@ def finalize(
     hidden = known <= 0.0
     if initial.is_repeated:  # a direction that was clear then is clearly above noise here
         hidden |= whitening.values <= whitening.floor
+    mean, spread = predictor_moments(initial.unmapping @ (mapping @ theta), run.intercept)
     return SolverResult(
         theta=mapping @ theta,
         mapping=mapping,
@@ -201,6 +202,8 @@ def finalize(
         weight_exponent=limits.exponent,
         downweighted_share=norms.downweighted_share(radius, limits.exponent),
         max_undetected=n * clipping.norms.max_undetected,
+        mean_predictor=mean,
+        predictor_spread=spread,
         nonconvergence=nonconvergence,
         overstated=overstated,
         scale=local.at.scale,
@@ -211,3 +214,15 @@ def finalize(
         scores=scores,
         denser=local.broadening / whitening.density_factor,
     )
+
+
+def predictor_moments(theta: Array, intercept: Array | None) -> tuple[float, float]:
+    """Return mean and standard deviation of the predictor over rows with second moments 1.
+
+    ``intercept`` has the coefficients of the constant 1 in these rows.
+    """
+    if intercept is None:
+        return 0.0, math.sqrt(float(theta @ theta))
+    size = float(intercept @ intercept)
+    mean = float(theta @ intercept) / size
+    return mean, math.sqrt(max(float(theta @ theta) / size - mean**2, 0.0))

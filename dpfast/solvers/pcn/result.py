@@ -58,6 +58,9 @@ class SolverResult(NamedTuple):
     downweighted_share: float
     max_undetected: float
     scale: float
+    #: Mean of the predictor over the rows, and its standard deviation; without offsets.
+    mean_predictor: float = 0.0
+    predictor_spread: float = 0.0
     nonconvergence: Array | None = None
     #: Direction along which scores vary by much less than the curvature.
     overstated: Array | None = None
