@@ -8,7 +8,7 @@ from dpfast.solvers.pcn.plan import BudgetAllocation
 
 def test_a_changed_constant_reaches_what_was_remembered():
     def asked():
-        return BudgetAllocation(1000, 4, 1.0).budgets((False, False, False), 0)
+        return BudgetAllocation(100_000, 4, 1.0).budgets((False, False, False), 0)
 
     before = asked()
     share = Constant("dpfast.solvers.pcn.plan", "SHARES", ("matrix",), 0.05)

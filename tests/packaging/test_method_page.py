@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from dpfast.curator.preconditioned import PreconditionedQueries
-from dpfast.solvers.pcn.plan import SHARES, BudgetAllocation
+from dpfast.solvers.pcn.plan import SHARES, SHARES_OF_FEW, BudgetAllocation
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
@@ -49,7 +49,8 @@ def test_claims_of_the_page_exist():
 
 
 def test_the_shares_of_the_page_are_those_of_the_plan():
-    assert SHARES == {"matrix": 0.05, "vector": 0.02, "histogram": 0.02}
+    assert SHARES == {"matrix": 0.05, "vector": 0.012, "histogram": 0.012}
+    assert SHARES_OF_FEW == {"matrix": 0.1, "vector": 0.04, "histogram": 0.04}
 
     def kept(varies, histograms, rounds, n):
         budgets = BudgetAllocation(n, 8, 1.0).budgets((varies, histograms, False), rounds)

@@ -296,7 +296,11 @@ def test_long_rows_are_looked_for_in_all_records(monkeypatch):
     monkeypatch.setattr("dpfast.solvers.pcn.initial.SIGNAL_SDS", 0.0)
     monkeypatch.setattr(PreconditionedQueries, "norm_histogram", counted)
     fit = dpfast.fit(
-        dpfast.records(X, y, threads=1), None, "huber", privacy=1.0, noise=dpfast.SeededNoise(1)
+        dpfast.records(X, y, threads=1),
+        None,
+        "least-squares",
+        privacy=1.0,
+        noise=dpfast.SeededNoise(1),
     )
     assert [n < 60_000 for what, n in asked if what == "curvature"] == [True, False]
     spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)

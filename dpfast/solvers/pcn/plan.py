@@ -17,11 +17,11 @@ from dpfast.privacy.rounding import ROUNDING_SHARES
 MAX_STEPS = 5
 
 #: Shares of ``mu^2`` of a matrix, a vector and a histogram in large samples.  The steps have the
-#: rest: with larger shares their noise is larger, with smaller ones they converge less surely.
-SHARES = {"matrix": 0.05, "vector": 0.02, "histogram": 0.02}
+#: rest.  With a smaller matrix, levels of 1% have wider intervals where responses are counts.
+SHARES = {"matrix": 0.05, "vector": 0.012, "histogram": 0.012}
 
-#: Relative increase of these shares in the smallest samples, where their noise matters most.
-SMALL_SAMPLE_EXTRA = 1.0
+#: The same in the smallest samples, where their noise matters most.
+SHARES_OF_FEW = {"matrix": 0.1, "vector": 0.04, "histogram": 0.04}
 
 #: Part of these shares that one round spends: on its curvature, its score and a histogram of
 #: norms.  The score of the last round is the first step's, and has its share.
@@ -195,8 +195,8 @@ class BudgetAllocation(NamedTuple):
         ``sampled``: whether a subsample gives the curvature, or not; None where none is drawn.
         """
         mu, (curvature_varies, extra_histograms, needs_scale) = self.mu, asks
-        times, first = 1.0 + SMALL_SAMPLE_EXTRA * self.small_sample_factor(), not begun
-        part = [share * times for share in SHARES.values()]
+        small, first = self.small_sample_factor(), not begun
+        part = [share + small * (SHARES_OF_FEW[kind] - share) for kind, share in SHARES.items()]
         in_rounds, last = ROUND * rounds, ROUND * curvature_varies
         amounts = (
             1 + first * (1.0 + later) + in_rounds + (0.0 if sampled else last),
