@@ -176,6 +176,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.optimize": (
         "settings of optimisers, which see a Curator's answers only; audited within fit"
     ),
+    "dpfast.solvers": "sees a curator's answers only; audited within fit",
 }
 
 #: Classes whose subclasses hold public settings and take no records.

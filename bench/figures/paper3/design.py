@@ -72,7 +72,7 @@ def solve(
     curator = Curator(records, objective, ledger, source)
     kinds = {"global": Kind(curator, bound), "recursive": RecursiveKind(curator, bound)}
     query = CertifiedRelease(curator, terms, kinds["global"])
-    found = query._found()
+    found = query._search()
     return Exact(query, kinds, found.theta, found.eigenvalue, found.largest)
 
 
