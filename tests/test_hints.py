@@ -263,3 +263,12 @@ def test_the_spline_that_is_told_for_df_fits_with_its_numbers(what):
     for number in ("[0.0]", "-3.0", "3.0"):
         term = re.sub(r"\[?\.\.\.\]?", number, term, count=1)
     assert len(dpfast.fit(f"y ~ {term}", HABITUAL, "least-squares", privacy=5.0).names) > 2
+
+
+@each("call", [
+    lambda: dpfast.fit_quantiles("y ~ x", TABLE, privacy=1.0),
+    lambda: dpfast.effects.treatment_effect("y ~ x", TABLE, privacy=1.0),
+])  # fmt: skip
+def test_functions_of_columns_refuse_a_formula(call):
+    with pytest.raises(InvalidInput, match="takes no formula"):
+        call()

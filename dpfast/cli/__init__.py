@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from dpfast.cli.interrupts import INTERRUPTS
 from dpfast.cli.output import silence, tell
-from dpfast.cli.parser import in_shell_words, make_parser
+from dpfast.cli.parser import in_shell_words, make_parser, option_for
 from dpfast.cli.progress import ProgressBar
 
 __all__ = ["ProgressBar", "main"]
@@ -24,7 +24,10 @@ __all__ = ["ProgressBar", "main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     parser = make_parser()
-    arguments = parser.parse_args(argv)
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        option = option_for([*unknown, str(getattr(arguments, "data", ""))])
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{option}")
     if any("\0" in value for value in vars(arguments).values() if isinstance(value, str)):
         parser.error("no argument can hold the character NUL")
     if arguments.command is None:

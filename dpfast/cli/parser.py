@@ -159,6 +159,15 @@ def in_shell_words(message: str) -> str:
     return message
 
 
+def option_for(unknown: list[str]) -> str:
+    """Write which option takes a formula or a budget that stands without it; empty for others."""
+    if any("~" in word for word in unknown):
+        return ". Write the file first, and --formula before the formula."
+    if any(word.startswith("--privacy") for word in unknown):
+        return ". Write --mu 1.0, or --epsilon 1 --delta 1e-6."
+    return ""
+
+
 @cache
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the ``dpfast`` command, without loading NumPy and SciPy."""

@@ -329,6 +329,8 @@ class IVEstimate(NamedTuple):
     unsure: float
     bound: float
     bias: float
+    #: Variance of the moments in any direction that allows for the bias of clipping.
+    clipping: float
     #: Standard deviation of a score, and the mean product of the residual and the last column.
     spread: float
     mixed: float
@@ -389,8 +391,8 @@ def _solve(
     )
     noise, n, meat = math.fsum([one.noise**-2 for one in asked]) ** -0.5, rows.n, released.meat
     variance = floor_eigenvalues(meat.value / n + noise**2 * np.eye(k), noise**2)[0]
-    bias = (ASYMMETRY * cut) ** 2 / k  # of clipping, in any direction
-    covariance = step @ (variance + bias * np.eye(k)) @ step.T
+    clipping = (ASYMMETRY * cut) ** 2 / k
+    covariance = step @ (variance + clipping * np.eye(k)) @ step.T
     unsure = meat.noise_scale * (step**2).sum(axis=1) / n
     return IVEstimate(
         params=params,
@@ -404,6 +406,7 @@ def _solve(
         unsure=meat.noise_scale / n,
         bound=bound,
         bias=float(np.linalg.norm(step, 2)) * ASYMMETRY * cut,
+        clipping=clipping,
         spread=math.sqrt(max(float(np.trace(meat.value)) / k, noise**2)),
         mixed=float(response[-1] - triangle[:, -1] @ (triangle @ params)),
         triangle=triangle,

@@ -55,7 +55,8 @@ def overidentification(estimate: IVEstimate, columns: Columns) -> tuple[float, i
     freedom = len(columns.excluded) - len(columns.endogenous)
     if freedom == 0:
         return math.nan, 0
-    root = np.linalg.cholesky(estimate.variance)
+    allowance = estimate.clipping * np.eye(len(estimate.variance))
+    root = np.linalg.cholesky(estimate.variance + allowance)
     derivative = np.linalg.solve(root, estimate.jacobian)
     moment = np.linalg.solve(root, estimate.moment)
     residual = moment - derivative @ np.linalg.lstsq(derivative, moment, rcond=None)[0]
@@ -69,9 +70,9 @@ def anderson_rubin(
 
     Moments at a coefficient are the scores released at ``place``, minus the released first stage
     times the step from there.  Their variance has three parts.  One is sampling, with the residuals
-    at that coefficient.  One is the noise in scores.  The third, along the step, is the noise ``E``
-    in the first stage.  Its Gram matrix is ``back' (. + E) back``: ``cov(E v) = s^2 (|v|^2 I + v
-    v') / 2``.
+    at that coefficient.  One is the noise in scores, with the allowance for clipped scores.  The
+    third, along the step, is the noise ``E`` in the first stage.  Its Gram matrix is ``back' (. +
+    E) back``: ``cov(E v) = s^2 (|v|^2 I + v v') / 2``.
     """
     distances = GRID * math.sqrt(float(estimate.covariance[-1, -1]))
     n_exogenous, jacobian = len(columns.exogenous), estimate.jacobian
@@ -81,7 +82,7 @@ def anderson_rubin(
     steps = _steps_from_place(estimate, columns, distances)
     through = free.T @ estimate.whiten.T @ estimate.back[:, : columns.n_instruments].T
     projected, squared_steps = steps @ through.T, (steps**2).sum(axis=1)
-    noise = estimate.noise**2 * np.eye(len(columns.excluded))
+    noise = (estimate.noise**2 + estimate.clipping) * np.eye(len(columns.excluded))
     gram_noise = 0.5 * estimate.gram_noise**2
     inflation, sampling = _inflation(estimate, distances, variation), _sampling(estimate, free)
     statistics = np.empty(len(distances))

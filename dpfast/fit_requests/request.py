@@ -167,6 +167,11 @@ class FitRequest:
             self.records = as_records(X.X, X.y, X.names if names is None else names)
             self.coding: Coding | None = X.coding
             return
+        if isinstance(X, str):
+            raise InvalidInput(
+                "this function takes no formula: pass the covariates as X and the response as y, "
+                "columns of the table. dpfast.fit takes formulas, with every loss."
+            )
         if type(X) is not np.ndarray:
             from dpfast.data.columns import refuse_column_of
 

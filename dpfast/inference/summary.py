@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,9 @@ SPENT = "  spent "
 #: estimand, records and privacy that makes six lines; ``explain()`` has the rest.
 METHOD_ROOM, SCALES_ROOM = 138, 61
 
+#: Ends of estimands that need the name of the loss: which loss, or which quantile.
+NAMED_BY_MODEL = " expected loss", "conditional quantile of the response"
+
 UNESTIMATED = "No standard errors were estimated."
 
 
@@ -42,8 +46,8 @@ def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
         remark = "No standard errors: see below." if fit._missing else UNESTIMATED
     estimand = target_of(fit.model, fit.method)
     shortly = _first(estimand, ". ", "; ", ", ")
-    if shortly.endswith(" expected loss"):
-        shortly += f", {_first(fit.model, ', ')}"
+    if shortly.endswith(NAMED_BY_MODEL):
+        shortly = f"{shortly.removesuffix(' of the response')}, {_first(fit.model, ', ')}"
     facts = [("Estimand", shortly), ("Records", str(fit.n_records))]
     details = [("Estimand", estimand), ("Model", fit.model)]
     method = _first(fit.method, ". ")
@@ -109,8 +113,10 @@ def _printable(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def _first(text: str, *ends: str) -> str:
-    """Cut the text at the first of these ends."""
-    return text[: min([len(text), *(text.index(end) for end in ends if end in text)])].rstrip(".")
+    """Cut the text at the first of these ends outside parentheses."""
+    depths = accumulate((char == "(") - (char == ")") for char in text)
+    cuts = (i for i, depth in enumerate(depths) if not depth and text.startswith(ends, i))
+    return text[: next(cuts, len(text))].rstrip(".")
 
 
 def cells_of(fit: Any, level: float) -> tuple[tuple[str, ...], ...]:

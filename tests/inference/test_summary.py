@@ -209,6 +209,18 @@ def test_without_standard_errors_the_estimates_stand_alone():
         assert "No standard errors were estimated." in said
 
 
+def test_estimands_keep_their_parentheses_and_the_level_of_a_quantile():
+    X, y = np.random.default_rng(0).normal(size=(2, 400))
+    wide = np.random.default_rng(1).normal(size=(500, 8))
+    mean = dpfast.fit(wide, wide[:, 0], privacy=0.12, noise=dpfast.SeededNoise(0))
+    assert "Estimand: The mean of the response (its intercept, through the loss's link)\n" in str(
+        mean.summary()
+    )
+    loss = dpfast.Quantile(0.9)
+    quantile = dpfast.fit(X[:, None], y, loss, privacy=3.0, noise=dpfast.SeededNoise(0))
+    assert "Estimand: A smoothed conditional quantile, Quantile(0.9, " in str(quantile.summary())
+
+
 def below(fit):
     """Lines of a summary below its table."""
     return re.split(r"^=+$\n?", str(fit.summary()), flags=re.M)[2].splitlines()

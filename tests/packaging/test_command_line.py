@@ -85,6 +85,15 @@ def test_a_senseless_budget_is_an_error_message(mu, capsys):
     assert "Traceback" not in captured.err
 
 
+@pytest.mark.parametrize(("words", "option"), [
+    (["y ~ x", "t.csv"], "--formula"), (["t.csv", "--formula", "y ~ x", "--privacy", "1"], "--mu"),
+])  # fmt: skip
+def test_a_formula_or_budget_without_its_option_is_named(words, option, capsys):
+    with pytest.raises(SystemExit):
+        main(["fit", *words])
+    assert option in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_demo_plot(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--seed=1"]) == 0

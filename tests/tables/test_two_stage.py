@@ -228,6 +228,20 @@ def test_anderson_rubin_has_the_noise_of_the_first_stage():
     assert held >= 54 and told == 60
 
 
+@each("seed", range(3))
+def test_anderson_rubin_allows_for_clipped_scores(seed):
+    """With skewed errors it is as wide as the interval of strong instruments, or wider."""
+    rng = np.random.default_rng(seed)
+    z, u = rng.normal(size=9_000), rng.lognormal(sigma=2.5, size=9_000)
+    x = z + rng.normal(size=len(z))
+    table = {"z": z, "x": x, "y": 2.0 * x + u}
+    fit = two_stage("y ~ x | z", table, privacy=0.3, noise=seeded(seed))
+    assert any("clipped" in warning for warning in fit.warnings)
+    low, high = fit.anderson_rubin()
+    wald = fit.conf_int()[1]
+    assert high - low > 0.9 * (wald[1] - wald[0])
+
+
 def test_noise_of_a_symmetric_matrix_has_the_covariance_that_is_used():
     from dpfast.privacy.mechanisms import joint_grids, release_together
 
