@@ -278,7 +278,7 @@ class AfterFit(Shown):
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
         >>> fit = dpfast.fit(X, X[:, 0] > 0.0, "logistic", privacy=2.0, standardize=False)
         >>> at_zero = fit.marginal_effects([[0.0]])
-        >>> p = fit.predict([[0.0]])[0]
+        >>> p = 1.0 / (1.0 + np.exp(-fit.params[0]))
         >>> bool(abs(at_zero.estimate[0, 0] - p * (1.0 - p) * fit.params[1]) < 1e-12)
         True
         """
