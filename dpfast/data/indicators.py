@@ -22,7 +22,7 @@ MIN_SHARE = 1e-8
 class DeclaredLevels(NamedTuple):
     """Columns of a design that are 0 or 1, by levels that are declared.
 
-    ``levels`` is their number, of a product of factors that of all combinations.
+    ``levels`` is their number; for a product of factors it is the number of all combinations.
     """
 
     places: range
@@ -30,15 +30,15 @@ class DeclaredLevels(NamedTuple):
 
     @property
     def spans_all(self) -> bool:
-        """Whether the columns are the indicators of all levels but one."""
+        """True if the columns are the indicators of all levels but one."""
         return len(self.places) == self.levels - 1
 
     def assumed(self, shares: Array, noise: float) -> Array:
         """Return the shares of ones that are assumed in coding, from noisy ones.
 
-        Each is the geometric mean of a released share and that of equally frequent levels.  By
-        their shares alone rows of a rare level are long and much clipped; with equal shares they
-        are a direction of little variance beside the noise.  With the reference they add up to 1.
+        Each is the geometric mean of a released share and an equal share.  With released shares
+        alone, rows of a rare level are long and much clipped.  With equal shares, they are a
+        direction of little variance beside the noise.  With the reference they add up to 1.
         """
         least, equal = max(noise, MIN_SHARE), 1.0 / self.levels
         assumed = np.sqrt(np.clip(shares, least, 1.0) * equal)
@@ -51,7 +51,7 @@ class DeclaredLevels(NamedTuple):
 def contrasts(shares: Array) -> Array:
     """Return a map of indicators in units of their standard deviation to uncorrelated contrasts.
 
-    ``shares`` are those of all levels but one.  In coded units, a rare reference level is a
+    ``shares`` has the shares of all levels but one.  In coded units, a rare reference level is a
     direction of little variance.
     """
     deviations = np.sqrt(shares * (1.0 - shares))

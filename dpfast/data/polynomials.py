@@ -44,7 +44,7 @@ def _columns_of(factor: Any, empty: Any, coding: Coding) -> list[Polynomial]:
 
 
 def _of_tree(node: ast.expr) -> Polynomial:
-    """Multiply an expression out; what is no polynomial is a factor of its own."""
+    """Multiply an expression out; a part that is not a polynomial is a factor of its own."""
     expanded = _expanded(node)
     if expanded is None or len(expanded) > MAX_TERMS or max(map(len, expanded)) > MAX_DEGREE:
         return {(ast.unparse(node),): 1.0}
@@ -52,7 +52,7 @@ def _of_tree(node: ast.expr) -> Polynomial:
 
 
 def _expanded(node: ast.expr) -> Polynomial | None:
-    """Multiply an expression out; None if it is no sum or product."""
+    """Multiply an expression out; return None if it is neither a sum nor a product."""
     if isinstance(node, ast.Constant):
         return {(): float(node.value)}  # type: ignore[arg-type]
     if isinstance(node, ast.Name):

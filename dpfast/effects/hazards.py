@@ -300,7 +300,7 @@ class _Hazards(Analysis[Fit]):
         rows = persons.scores(params).mapped(matrix)
         norms = released_norms(rows, mu["scores"], score_of_rows(rows), "score", PER_OCTAVE)
         effective = math.hypot(*self._steps[-2:])
-        smallest, _ = choose_clipping_norm(norms, 2.0 / (n * effective), p, leaves=1.0)
+        smallest, _ = choose_clipping_norm(norms, 2.0 / (n * effective), p, asymmetry=1.0)
         largest = math.sqrt(SPARE * n) * effective / 2.0
         bound = max(smallest, min(BEYOND * smallest, largest))
         cut = float(norms.tail(np.array([bound]))[0])

@@ -501,7 +501,11 @@ class DefaultFit:
         """Return warnings of what intervals may not cover, from released numbers."""
         request, p = self.request, result.mapping.shape[1]
         remarks = []
-        target = f"the {loss.name} fit" if loss.curvature_varies else "ordinary least squares"
+        target = (
+            f"a {loss.name} fit without privacy"
+            if loss.curvature_varies
+            else "ordinary least squares"
+        )
         strength = request.n * self._mu_per_loss
         needed = MIN_RECORDS_FACTOR * p**1.5
         if strength < needed:

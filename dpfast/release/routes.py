@@ -327,7 +327,7 @@ def _clipped_step(
             row_clipping=row_clipping,
             direction=direction,
         )
-        bound, bias = choose_clipping_norm(norms, noise, 1, leaves=asymmetry)
+        bound, bias = choose_clipping_norm(norms, noise, 1, asymmetry=asymmetry)
         lengths.append(
             mean_along(whitened_rows, direction, bound, epsilon, ledger, at, row_clipping)
         )

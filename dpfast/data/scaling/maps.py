@@ -16,8 +16,8 @@ CHUNK = 4096
 class Linearization(NamedTuple):
     """Loss at a released parameter of the mapped rows, or with ``raw`` of the design rows.
 
-    With ``raw`` the predictor is ``z'theta`` of the design row z, whatever its map W: the rows
-    ``z'W`` may be instruments, and the predictor that of all regressors.
+    With ``raw`` the predictor is ``z'theta`` of the design row z, for any map W.  The mapped rows
+    ``z'W`` may be instruments, while the predictor uses all regressors.
     """
 
     theta: Array

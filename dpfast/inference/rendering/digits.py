@@ -40,7 +40,10 @@ def by_error(numbers: list[float], error: float) -> list[str]:
             texts = [f"{value:.{max(0, decimals)}f}" for value in (*numbers, error)]
             if max(map(len, texts)) <= ROOM:
                 return texts[:-1]
-    return [short_number(value) for value in numbers]
+    noisy = 0.01 <= error < math.inf  # further decimals of a small value would be noise
+    return [
+        f"{value:.4f}" if noisy and abs(value) < 5e-3 else short_number(value) for value in numbers
+    ]
 
 
 def printable(text: str) -> str:

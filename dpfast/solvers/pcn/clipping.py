@@ -67,7 +67,7 @@ def choose_clipping_norm(
     noise_per_bound: float,
     p: int,
     longest: float = math.inf,
-    leaves: float = ASYMMETRY,
+    asymmetry: float = ASYMMETRY,
     foreseen: NormHistogram | None = None,
     n: float = math.inf,
 ) -> tuple[float, float]:
@@ -91,7 +91,7 @@ def choose_clipping_norm(
             foreseen, scores, UNDETECTED_VARIATION * square / p, longest, candidates
         )
     errors = (p**0.5 * noise_per_bound * np.maximum(candidates, min_norm)) ** 2
-    best = int((errors + (leaves * excess) ** 2).argmin())
+    best = int((errors + (asymmetry * excess) ** 2).argmin())
     doubt = DOUBT_PART * float(np.maximum(norms - candidates[best], 0.0) @ deviations)
     bias = math.hypot(float(excess[best]), doubt)
     return float(min(max(candidates[best], min_norm), longest)), bias

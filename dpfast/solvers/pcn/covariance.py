@@ -99,8 +99,8 @@ def bias_variance(
 ) -> Array:
     """Return the mean square of the bias along each whitened direction.
 
-    It is what steps left of the pilot's error, where the curvature is partly noise, and the bias
-    of clipping.  ``signal`` is the squared norm of the slopes.
+    It has two parts: the pilot's error that steps did not remove, where the curvature is partly
+    noise, and the bias of clipping.  ``signal`` is the squared norm of the slopes.
     """
     p = known.size
     pilot_error = np.minimum(signal / p, pilot_variance + (1.0 - known) ** 2 * signal / p)

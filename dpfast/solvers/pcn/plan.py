@@ -153,10 +153,10 @@ class Budgets(NamedTuple):
         """Return the radius at which the noise of a Gram is as large as allowed."""
         return (0.5 * GRAM_NOISE * n * self.matrix) ** 0.5 * p**-0.25
 
-    def initial_cost(self, asks: QueryCounts, later: float) -> float:
+    def initial_cost(self, counts: QueryCounts, later: float) -> float:
         """Return the cost of all queries of :func:`initial_estimate`."""
         more = self.matrix * later**0.5
-        return math.hypot(self.matrix, more, self.vector, asks[2] * self.histogram)
+        return math.hypot(self.matrix, more, self.vector, counts[2] * self.histogram)
 
 
 class BudgetAllocation(NamedTuple):
@@ -183,19 +183,19 @@ class BudgetAllocation(NamedTuple):
     @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
     def budgets(
         self,
-        asks: QueryCounts,
+        counts: QueryCounts,
         rounds: int,
-        begun: bool = False,
+        has_start: bool = False,
         sampled: bool | None = None,
         later: float = 0.0,
     ) -> Budgets:
         """Divide the total for this number of rounds.
 
-        ``later``: what Grams after the first cost, in shares of a matrix.
-        ``sampled``: whether a subsample gives the curvature, or not; None where none is drawn.
+        ``later`` is the cost of Grams after the first, in shares of a matrix.  ``sampled`` says
+        whether a subsample gives the curvature; it is None where none is drawn.
         """
-        mu, (curvature_varies, extra_histograms, needs_scale) = self.mu, asks
-        small, first = self.small_sample_factor(), not begun
+        mu, (curvature_varies, extra_histograms, needs_scale) = self.mu, counts
+        small, first = self.small_sample_factor(), not has_start
         part = [share + small * (SHARES_OF_FEW[kind] - share) for kind, share in SHARES.items()]
         in_rounds, last = ROUND * rounds, ROUND * curvature_varies
         amounts = (
@@ -229,7 +229,7 @@ def prices(
     grams: set[float] = set()
     moments, histograms, steps = set(grams), set(grams), set(grams)
     shares_start = len(kinds) > 1
-    for mu, asks, later in product(totals, kinds, (0.0, MAX_LATER)):
+    for mu, counts, later in product(totals, kinds, (0.0, MAX_LATER)):
         start_cost = 0.0
         if shares_start:
             first = BudgetAllocation(n, p, mu).budgets(kinds[0], 1)
@@ -238,15 +238,15 @@ def prices(
             histograms.add(first.histogram)
             start_cost = first.initial_cost(kinds[0], later)
         allocation = BudgetAllocation(n, p, math.sqrt(mu**2 - start_cost**2) * part)
-        max_rounds = allocation.max_rounds(asks[0])
-        for rounds, told_by_sample in product(
+        max_rounds = allocation.max_rounds(counts[0])
+        for rounds, by_sample in product(
             {min(1, max_rounds), max_rounds}, (None, True, False)[: 1 + 2 * sampled]
         ):
-            budgets = allocation.budgets(asks, rounds, shares_start, told_by_sample, later)
+            budgets = allocation.budgets(counts, rounds, shares_start, by_sample, later)
             all_steps = math.hypot(*budgets.steps[1:])  # if the one before it has arrived
             moments.add(budgets.vector)
             steps.update(budgets.steps, (all_steps,), (budgets.round.vector,) * (max_rounds > 0))
-            for spent in (budgets, budgets.round) if max_rounds or told_by_sample else (budgets,):
+            for spent in (budgets, budgets.round) if max_rounds or by_sample else (budgets,):
                 grams.update((spent.matrix, spent.whitening, spent.check))
                 histograms.add(spent.histogram)
     return tuple(grams), tuple(moments), tuple(histograms), tuple(steps)

@@ -80,8 +80,8 @@ def repeated_whitening(
 
     A floor lengthens an unclear direction less than its own eigenvalue would, so that the next Gram
     sees it with less noise.  A direction that stays unclear is as long as after the first Gram.
-    Where only few rows determine a direction, the first Gram is kept: whitening would make them so
-    long that their scores set the clipping norm of all.
+    Where few rows alone determine a direction, the first Gram is kept.  Whitening would make them
+    so long that their scores determine the clipping norm of every record.
     """
     first = precondition(rows.gram(radius, budget.matrix))
     if first.floor >= MAX_FIRST_FLOOR or not first.unclear.any():

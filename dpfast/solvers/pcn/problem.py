@@ -1,4 +1,4 @@
-"""What an estimator brings to the Newton steps: its scores."""
+"""The scores that an estimator passes to the Newton steps."""
 
 from __future__ import annotations
 

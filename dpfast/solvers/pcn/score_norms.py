@@ -44,10 +44,10 @@ def clipping_norm(
     setting, budget, row_clipping = run.setting, local.budget, limits.row_clipping
     n, p, unit, first_score = run.rows.n, at.theta.size, setting.score_unit, None
     max_norm = row_clipping.max_score_bound * at.scale * setting.score_bound_ratio
-    leaves = mean_asymmetry(p) if setting.clips_one_side else ASYMMETRY
+    asymmetry = mean_asymmetry(p) if setting.clips_one_side else ASYMMETRY
 
     def choose(norms: NormHistogram, noise: float) -> tuple[float, float]:
-        return choose_clipping_norm(norms, noise, p, max_norm, leaves, limits.score_bounds, n)
+        return choose_clipping_norm(norms, noise, p, max_norm, asymmetry, limits.score_bounds, n)
 
     if local.sampled:  # the histogram of norms comes with the first scores
         mu, mu_round = budget.steps[0], budget.round.histogram

@@ -1,8 +1,8 @@
 """Tails of histograms of norms: the posterior of the shares beyond the last detected octave.
 
-Shares of octaves fall by a ratio that itself falls.  The noisy shares of the last two detected
-octaves and of those beyond are the likelihood of such a tail; before, all tails of a grid are
-equally likely.
+Shares of octaves fall by a ratio that itself falls.  A grid of such tails has equal prior
+probabilities.  The noisy shares of the last two detected octaves, and of the octaves beyond, give
+the likelihood.
 """
 
 from __future__ import annotations
