@@ -86,8 +86,9 @@ def slope_signal(theta: Array, intercept: Array | None) -> float:
     signal = float(theta @ theta)
     if intercept is None:
         return signal
-    along = float(theta @ intercept) ** 2
-    return max(0.0, signal - along / float(intercept @ intercept))
+    along = float(theta @ intercept)
+    # a product overflows to infinity, where a power raises
+    return max(0.0, signal - along * along / float(intercept @ intercept))
 
 
 def bias_variance(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.solvers.pcn.averaging import averaged_newton_point, inverse_variance_weights
+from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.problem import Problem
 from dpfast.solvers.pcn.scores import NoisyScore
 
@@ -42,7 +43,7 @@ def fixed_hessian_steps(
     for mu in mus:
         score = problem.score(theta, bound, mu).gradient
         step = whiten @ score.value
-        step = step * min(1.0, max_step / float(np.abs(step).max()))
+        step = step * min(1.0, max_step / max(float(np.abs(step).max()), TINY))
         steps.append(NoisyScore(theta, step, score.noise_scale))
         theta = theta + step
     last = steps[-N_AVERAGED:]
