@@ -71,6 +71,14 @@ OVERSTATED_CURVATURE = (
     "errors may be wrong by a factor up to 2."
 )
 
+HIGH_LEVERAGE = (
+    "rows far from the others decide: along {columns} scores vary {ratio:.2g} times as much as in "
+    "other directions. Either residuals grow there, or some rows lie off the line (bad leverage "
+    "points). Intervals are for {target}, with all rows. Look for wrong records, use logarithms, "
+    'or compare a fit that limits such rows: dpfast.Objective("log-cosh", '
+    "scale=dpfast.FreeScale(low, high), weights=dpfast.Mallows(1.4)) with standardize=True."
+)
+
 NOT_CONVERGED = (
     "the coefficients of {columns} depend on records whose gradients are clipped at {bound:.3g}, "
     "and the Newton steps have not converged: intervals may not cover those of {target}. Use a "
@@ -525,6 +533,10 @@ class DefaultFit:
         if result.overstated is not None:
             columns = _main_columns(result.overstated, request)
             remarks.append(OVERSTATED_CURVATURE.format(columns=columns))
+        if result.excess_variation is not None:
+            columns = _main_columns(result.excess_variation, request)
+            ratio = result.variance_ratio
+            remarks.append(HIGH_LEVERAGE.format(columns=columns, ratio=ratio, target=target))
         return remarks + self._separated(result, loss) + self._point_mass(result, loss, target)
 
     def _point_mass(self, result: SolverResult, loss: Loss, target: str) -> list[str]:

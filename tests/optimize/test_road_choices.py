@@ -25,6 +25,7 @@ from dpfast.solvers.pcn.engine import fit_pcn
 from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
 from dpfast.solvers.pcn.information import (
     apply_information_bound,
+    excess_variation,
     information_bound,
     overstated_curvature,
 )
@@ -806,3 +807,23 @@ def test_estimates_of_a_wrong_model_of_labels_are_those_without_privacy():
         fit = dpfast.fit(X, y, "logistic", privacy=20.0, noise=dpfast.SeededNoise(seed))
         assert (0.95 * exact.bse < fit.bse).all() and (fit.bse < 1.35 * exact.bse).all()
         assert (np.abs(fit.params - exact.params) < 0.2 * exact.bse).all()
+
+
+def test_scores_that_vary_more_along_a_direction_than_noise_are_seen():
+    curvature = np.diag([1.0, 4.0, 1.0])
+    assert excess_variation(curvature, 3.0 * curvature, 0.0) is None
+    ratio, direction = excess_variation(curvature, np.diag([1.0, 12.0, 1.0]), 0.0)
+    assert ratio == pytest.approx(3.0)
+    assert np.abs(direction) == pytest.approx([0.0, 0.5, 0.0])
+    assert excess_variation(curvature, np.diag([1.0, 12.0, 1.0]), 0.4) is None  # may be noise
+    assert excess_variation(np.eye(1), np.eye(1), 0.0) is None
+
+
+def test_noise_alone_is_no_excess():
+    rng = np.random.default_rng(0)
+    for p in (2, 4, 20):
+        for noise in (0.1, 1.0, 10.0):
+            for _ in range(100):
+                errors = noise * rng.normal(size=(p, p))
+                meat = np.eye(p) + (np.triu(errors) + np.triu(errors, 1).T)
+                assert excess_variation(np.eye(p), meat, noise) is None

@@ -24,6 +24,7 @@ from dpfast.solvers.pcn.covariance import (
     slope_signal,
 )
 from dpfast.solvers.pcn.curvature import CurvatureModel
+from dpfast.solvers.pcn.information import excess_variation
 from dpfast.solvers.pcn.initial import InitialEstimate, initial_estimate
 from dpfast.solvers.pcn.local import (
     LocalCurvature,
@@ -164,6 +165,12 @@ def finalize(
         return None if direction is None else mapping @ direction
 
     nonconvergence, overstated = map(in_columns, (solution.nonconvergence, solution.overstated))
+    varying = None
+    if run.setting.compares_variances and solution.meat:
+        identity = np.eye(theta.size)
+        varying = excess_variation(identity if root is None else root, *solution.meat)
+    variance_ratio, direction = varying or (1.0, None)
+    varies_most = in_columns(direction)
     if run.setting.loss.may_separate:
         scores = Scores.of(solution.scores, initial.unmapping, mapping, whitening.unwhiten)
     meat, meat_scale = score_covariance(run, local, whitening, limits.exponent, clipping, solution)
@@ -206,6 +213,8 @@ def finalize(
         predictor_spread=spread,
         nonconvergence=nonconvergence,
         overstated=overstated,
+        excess_variation=varies_most,
+        variance_ratio=variance_ratio,
         scale=local.at.scale,
         steps=solution.steps,
         row_clipping=row_clipping,

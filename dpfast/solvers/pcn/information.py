@@ -18,6 +18,10 @@ Array = NDArray[np.float64]
 #: the model is wrong they vary by less than the curvature, and longer steps would overshoot.
 MIN_VARIATION = 0.5
 
+#: Variance of scores for the curvature along a direction, over the mean of the others, from which
+#: on a fit warns.  At 1.75 it warned of milder growth of errors, at 2.5 hardly of a tenth of rows.
+MAX_VARIATION = 2.0
+
 #: Columns along which a curvature is 1; parts of it that scores determine; score variances there,
 #: their noise, and the unit of the parts.
 InformationBound = tuple[Array, Array, Array, float, float]
@@ -74,3 +78,22 @@ def overstated_curvature(columns: Array, shares: Array) -> Array | None:
     """Return the direction where the bound applies most; None if scores vary enough there."""
     least = int(shares.argmin())
     return columns[:, least] if shares[least] < MIN_VARIATION else None
+
+
+def excess_variation(curvature: Array, meat: Array, noise: float) -> tuple[float, Array] | None:
+    """Return how much more scores vary along a direction than along others; None if not clearly.
+
+    Scores of errors of one variance vary in proportion to the curvature (White 1980).  They vary
+    more along a direction in which rows far from the others have the larger residuals.
+    """
+    p = len(curvature)
+    if p < 2:
+        return None
+    values, vectors = eigh(curvature)
+    white = vectors / np.sqrt(np.maximum(values, TINY))
+    values, rotation = eigh(white.T @ meat @ white)
+    # the largest eigenvalue of the noise, and its standard deviations along one direction
+    doubt = noise * (math.sqrt(2.0 * p) + SIGNAL_SDS) * float(np.vdot(white, white)) / p
+    others = float(np.add.reduce(np.maximum(values[:-1], 0.0))) / (p - 1)
+    ratio = (float(values[-1]) - doubt) / max(others, noise, TINY)
+    return (ratio, white @ rotation[:, -1]) if ratio > MAX_VARIATION else None

@@ -83,6 +83,11 @@ class Setting(NamedTuple):
         return 0.0 if self.loss.largest_response is None else 1.0
 
     @property
+    def compares_variances(self) -> bool:
+        """Flag: scores of errors of one variance vary in proportion to the curvature."""
+        return bool(self.alone and self.loss.link == "identity" and self.loss.of_mean)
+
+    @property
     def score_unit(self) -> float:
         """Typical norm of a score."""
         return float(self.loss._score_scale(self.bounded_size))

@@ -64,6 +64,10 @@ class SolverResult(NamedTuple):
     nonconvergence: Array | None = None
     #: Direction along which scores vary by much less than the curvature.
     overstated: Array | None = None
+    #: Direction along which scores vary more than along others for the curvature.
+    excess_variation: Array | None = None
+    #: How many times as much they do.
+    variance_ratio: float = 1.0
     steps: int = MAX_STEPS
     row_clipping: RowClipping = NO_CLIPPING
     #: Curvature of long rows beyond the detected ones, relative to the typical curvature.
@@ -89,6 +93,9 @@ class SolverResult(NamedTuple):
             unmapping=self.unmapping @ inverse,
             nonconvergence=None if self.nonconvergence is None else basis @ self.nonconvergence,
             overstated=None if self.overstated is None else basis @ self.overstated,
+            excess_variation=(
+                None if self.excess_variation is None else basis @ self.excess_variation
+            ),
             scores=None if self.scores is None else self.scores.in_columns(basis, inverse),
         )
 
