@@ -20,6 +20,7 @@ from dpfast.scaling.distances import ColumnScale
 from dpfast.scaling.remarks import OUT_OF_RANGE, complete_remarks, constant_remarks
 from dpfast.scaling.search import COUNTS, ScaleSearch
 from dpfast.scaling.standardized import CODED_ALREADY, Standardized
+from dpfast.solvers.pcn.plan import LARGEST
 from dpfast.solvers.pcn.precondition import DETECTED_SDS
 
 #: Standard deviations of its noise by which a count must exceed zero for a warning.
@@ -131,7 +132,8 @@ class PrivateScaling(Analysis[Standardized]):
                 settings["size"] = size
             response = None
         if offset is not None:
-            settings["offset"] = offset.centre, offset.spread * offset.detected
+            scale = offset.centre, offset.spread * offset.detected
+            settings["offset"] = tuple([min(max(part, -LARGEST), LARGEST) for part in scale])
         response_column = UNCHANGED if response is None else response
         if not request.fit_intercept:
             columns = [_from_zero(column) for column in columns]

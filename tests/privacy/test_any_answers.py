@@ -7,7 +7,9 @@ import pytest
 
 import dpfast
 from dpfast.curator.noisy_release import Choice, observed
+from dpfast.curator.preconditioned import Linearization
 from dpfast.effects import cox, treatment_effect, two_stage
+from dpfast.solvers.pcn.curvature import gaussian_design_curvature
 
 #: Answers in place of those drawn, from these, their noise scale and standard normal numbers.
 ANSWERS = {
@@ -74,3 +76,21 @@ def test_any_answers_give_a_result(call, kind):
     with observed(Replaced(kind)):
         found = CALLS[call](table())
     assert str(found.summary())
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson"])
+def test_offsets_of_any_released_centre_give_a_result(loss):
+    """Zeros in place of all counts give the largest centre, and small histograms the least."""
+    offsets = dpfast.records(table(), offset="offset")
+    for kind, mu in (("zeros", 1.0), ("zeros", 30.0), ("large", 30.0)):
+        with observed(Replaced(kind)):
+            assert dpfast.fit(
+                f"b ~ x + {LEVELS}", offsets, loss, **PAID | {"privacy": mu}
+            ).summary()
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-200, 1.0, 1e60])
+def test_curvature_of_offsets_and_no_slope_is_finite(spread):
+    at = Linearization(np.zeros(2), dpfast.Logistic())
+    found = gaussian_design_curvature(at, np.array([1.0, 0.0]), 1e60, spread)
+    assert all(np.isfinite(part).all() for part in found)

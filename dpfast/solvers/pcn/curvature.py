@@ -63,7 +63,7 @@ def gaussian_design_curvature(
     values = at.loss._expected_curvature(mean + math.sqrt(variance + spread * spread) * NODES)
     level, along = bounded_curvature(float(MASSES @ values)), float(MASSES @ (values * SQUARES))
     if spread:  # offsets go with no slope
-        along = level + variance / (variance + spread * spread) * (along - level)
+        along = level + variance / max(variance + spread * spread, TINY) * (along - level)
     along = max(MIN_CONDITION * level, min(MAX_CURVATURE, along)) if variance > TINY else level
     return slopes, max(variance, TINY), level, along
 

@@ -54,7 +54,8 @@ FIRST = 0.05
 #: with this noise: longer, eigenvalues are lost in noise; shorter, long rows count in part.
 GRAM_NOISE = 0.3
 
-#: Largest size of responses, and the inverse of the smallest; keeps radii finite.
+#: Largest size of responses, and the inverse of the smallest; keeps radii finite.  Also the
+#: largest offset that a start allows for: squares stay finite.
 LARGEST = 1e60
 
 #: Replacement of zero in denominators.
