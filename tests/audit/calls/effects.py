@@ -64,7 +64,7 @@ def effects() -> Iterator[Example]:
     weighted = partial(_two_stage, sample_weight="weight")
     yield Example(stages, "weights", weighted, False, GDP(60.0))
     of_persons = partial(_two_stage, group="who", each="person")
-    yield Example(stages, "persons", of_persons, False, GDP(60.0))
+    yield Example(stages, "one control, persons, two rows", of_persons, False, GDP(60.0))
     for method in METHODS:
         yield _effect(method, method=method, standardize=False)
     yield _effect("a trial", propensity=0.5, method="difference")
