@@ -68,7 +68,7 @@ DOWN_WEIGHTED = (
 OVERSTATED_CURVATURE = (
     "scores vary by less than half of the curvature in a direction, mainly of {columns}: almost no "
     "response differs there from what the model expects, or those that do are clipped. Standard "
-    "errors may be wrong by a factor up to 2."
+    "errors may be wrong by a factor up to 2. Use a larger budget, or merge levels of few records."
 )
 
 HIGH_LEVERAGE = (
