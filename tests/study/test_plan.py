@@ -109,7 +109,8 @@ def test_the_three_questions_agree(loss):
     first = flat(dpfast.plan)(n=3000, p=3, loss=loss, privacy=0.7, **scale)
     budget = flat(dpfast.plan)(n=3000, p=3, loss=loss, width=first.width, **scale)
     records = flat(dpfast.plan)(p=3, loss=loss, privacy=0.7, width=first.width, **scale)
-    assert budget.mu == pytest.approx(0.7, rel=1e-4)
+    # widths stay the same where a further round begins: it costs what the budget gains
+    assert budget.mu == pytest.approx(0.7, rel=2e-3)
     assert records.n == pytest.approx(3000, rel=2e-3)
     assert budget.width <= first.width * (1 + 1e-12) and records.width <= first.width * (1 + 1e-12)
 
