@@ -220,8 +220,8 @@ def test_not_declaring_costs_little():
         .bse[1:3]
         .mean()
     )
-    # a bound may have as much noise as this part of sampling
-    assert found < 1.25 * told and found < NO_REASON**0.5 * sampling
+    # a bound may have as much noise as this part of sampling; what steps leave undone is beside it
+    assert found < 1.25 * told and found < (1.5 * NO_REASON) ** 0.5 * sampling
 
 
 @pytest.mark.slow
