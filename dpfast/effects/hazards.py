@@ -29,8 +29,8 @@ from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.scaling.budget import refuse_too_few_records
 from dpfast.scaling.private import plan_scaling, refuse_no_columns
 from dpfast.scaling.remarks import OTHERWISE, complete_remarks
-from dpfast.solvers.pcn.clipping import choose_clipping_norm
-from dpfast.solvers.pcn.fixed import fixed_hessian_steps
+from dpfast.solvers.pcn.clipping import choose_clipping_norm, noise_per_bound
+from dpfast.solvers.pcn.fixed import N_AVERAGED, fixed_hessian_steps
 from dpfast.solvers.pcn.histogram import bin_edges, released_norms
 
 Array = NDArray[np.float64]
@@ -299,9 +299,9 @@ class _Hazards(Analysis[Fit]):
         )
         rows = persons.scores(params).mapped(matrix)
         norms = released_norms(rows, mu["scores"], score_of_rows(rows), "score", PER_OCTAVE)
-        effective = math.hypot(*self._steps[-2:])
-        smallest, _ = choose_clipping_norm(norms, 2.0 / (n * effective), p, asymmetry=1.0)
-        largest = math.sqrt(SPARE * n) * effective / 2.0
+        noise = noise_per_bound(n, self._steps[-N_AVERAGED:])
+        smallest, _ = choose_clipping_norm(norms, noise, p, asymmetry=1.0)
+        largest = math.sqrt(SPARE / n) / noise
         bound = max(smallest, min(BEYOND * smallest, largest))
         cut = float(norms.tail(np.array([bound]))[0])
         problem = _PersonScores(persons, matrix)

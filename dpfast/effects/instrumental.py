@@ -20,19 +20,23 @@ from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
 from dpfast.inference.degrees import MIN_DEGREES, Covariance
 from dpfast.inference.natural import natural_map
 from dpfast.kernels.linalg import floor_eigenvalues
-from dpfast.models import LeastSquares, Mallows, Objective
+from dpfast.models import LeastSquares
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.centred_powers import basis_of_terms
-from dpfast.regression.default_fit import subsample_size
+from dpfast.regression.default_fit import preconditioned_rows, subsample_size
 from dpfast.regression.formula import coded_source, table_source
 from dpfast.scaling.budget import refuse_too_few_records
 from dpfast.scaling.private import plan_scaling
-from dpfast.scaling.weight_unit import WeightUnit
-from dpfast.solvers.pcn.averaging import averaged_newton_point, inverse_variance_weights
-from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm
+from dpfast.scaling.weight_unit import planned_weight_unit
+from dpfast.solvers.pcn.averaging import (
+    averaged_newton_point,
+    averaged_noise,
+    inverse_variance_weights,
+)
+from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm, noise_per_bound
 from dpfast.solvers.pcn.histogram import bin_edges, released_norms
 from dpfast.solvers.pcn.local import SUBSAMPLE_PART
 from dpfast.solvers.pcn.scores import NoisyScore
@@ -179,19 +183,19 @@ class _Plan(Analysis[TwoStage]):
                 per_person=True,
             )  # fmt: skip
         n, p, mu = request.n, request.dimension, request.mu * (1.0 - ROUNDING_SUM)
-        self._mu, self._weight_unit = mu, _weight_unit(request, mu)
+        self._mu, self._weight_unit = mu, planned_weight_unit(request, mu)
         self.columns = _positions(roles, request.fit_intercept)
         request.draw_subsample(subsample_size(n, p, mu), SUBSAMPLE_PART)
         self._scaling, rest = plan_scaling(request, mu)
         refuse_too_few_records(n, p, mu, f" for p = {p} columns: estimates", "columns")
         if self._weight_unit:
-            rest = self._weight_unit.refuse(self._rows(), rest)
+            rest = self._weight_unit.refuse(preconditioned_rows(self.request), rest)
         for left in (rest, mu):
             self._refuse(*_budgets(left))
 
     def _refuse(self, mu: dict[str, float], steps: list[float]) -> None:
         """Refuse budgets that an answer would refuse; costs nothing."""
-        rows, cells = self._rows(), len(bin_edges(PER_OCTAVE))
+        rows, cells = preconditioned_rows(self.request), len(bin_edges(PER_OCTAVE))
         grams = mu["gram"], mu["second"]
         rows.refuse(grams, (mu["pilot"],), (mu["lengths"],), cells=cells)
         instruments = rows.mapped(np.eye(rows.dimension)[:, : self.columns.n_instruments])
@@ -202,21 +206,11 @@ class _Plan(Analysis[TwoStage]):
         """Released scales of the columns, if any yet."""
         return self._scaling.released
 
-    def _rows(self) -> PreconditionedQueries:
-        """Make queries about the rows of all columns."""
-        request = self.request
-        objective = Objective(
-            LeastSquares(), Mallows(1.0), request.n_covariates, fit_intercept=request.fit_intercept
-        )
-        sample = None
-        if request.subsample is not None:
-            sample = request.curator(objective, from_subsample=True)
-        return PreconditionedQueries(request.curator(objective), subsample=sample)
-
     def query(self, report: Progress | None) -> Answers:
         """Release column scales and moments, and estimate."""
         self._scaling.in_place(spend=False)  # the rest is for the steps
-        request, rows, variation = self.request, self._rows(), 1.0
+        request, variation = self.request, 1.0
+        rows = preconditioned_rows(request)
         if self._weight_unit:
             self._weight_unit.estimate_unit(rows)
             rows, variation = self._weight_unit.weighted(rows), self._weight_unit.variation
@@ -225,7 +219,7 @@ class _Plan(Analysis[TwoStage]):
             j for j, name in enumerate(names) if name in request.undetected
         })  # fmt: skip
         basis = self._basis(columns)
-        mu, steps = _budgets(self._left())
+        mu, steps = _budgets(request.mu_left(self._mu))
         moments = second_moments(rows.mapped(basis), mu)
         return Answers(_solve(rows, basis, columns, moments, mu, steps), columns, basis, variation)
 
@@ -247,10 +241,6 @@ class _Plan(Analysis[TwoStage]):
         ):
             basis = np.eye(request.dimension)
         return basis[:, columns.all]
-
-    def _left(self) -> float:
-        spent = math.fsum([spend.mu**2 for _, spend, _ in self.request.ledger._entries])
-        return math.sqrt(self._mu**2 - spent) * (1.0 - ROUNDING_SUM)
 
     def report(self, answers: Answers) -> TwoStage:
         """Report the estimate and its tests in original units."""
@@ -293,14 +283,6 @@ def _positions(roles: Roles, fit_intercept: bool) -> Columns:
     first = int(fit_intercept)
     exogenous, excluded, endogenous = [[first + j for j in role] for role in roles]
     return Columns([*range(first), *exogenous], excluded, endogenous)
-
-
-def _weight_unit(request: FitRequest, mu: float) -> WeightUnit | None:
-    """Plan the unit of records' weights; persons' weights have a public bound."""
-    weights = request.record_weights
-    if request.means or weights is None or weights.weight is None:
-        return None
-    return WeightUnit(mu)
 
 
 def _budgets(rest: float) -> tuple[dict[str, float], list[float]]:
@@ -389,7 +371,7 @@ def _solve(
     params[x] = averaged_newton_point(
         [one._replace(score=step @ one.score) for one in asked], weights, None
     )
-    noise, n, meat = math.fsum([one.noise**-2 for one in asked]) ** -0.5, rows.n, released.meat
+    noise, n, meat = averaged_noise(asked, weights), rows.n, released.meat
     variance = floor_eigenvalues(meat.value / n + noise**2 * np.eye(k), noise**2)[0]
     clipping = (ASYMMETRY * cut) ** 2 / k
     covariance = step @ (variance + clipping * np.eye(k)) @ step.T
@@ -421,9 +403,8 @@ def _clipping_norm(
 ) -> tuple[float, float]:
     """Release the norms of scores; return the norm that they are clipped at, and its bias."""
     norms = released_norms(instruments, mu, at, "score", PER_OCTAVE)
-    effective = math.hypot(*budgets[-2:])
     n, k = instruments.n, instruments.dimension
-    return choose_clipping_norm(norms, 2.0 / (n * effective), k, n=n)
+    return choose_clipping_norm(norms, noise_per_bound(n, budgets[1:]), k, n=n)
 
 
 def _curve(answers: Answers, request: FitRequest, unit: float) -> tuple[float, float, Any] | None:

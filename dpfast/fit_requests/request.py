@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +32,7 @@ from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
-from dpfast.privacy.rounding import ROUNDING_PRODUCT
+from dpfast.privacy.rounding import ROUNDING_PRODUCT, ROUNDING_SUM
 
 if TYPE_CHECKING:
     from dpfast.inference.composition import Composition
@@ -411,6 +412,11 @@ class FitRequest:
     def n_units(self) -> int:
         """Number of protected persons: n, unless records are grouped."""
         return self.n // self.group_size
+
+    def mu_left(self, mu: float) -> float:
+        """Return what the charges so far have left of a mu, rounded down."""
+        spent = math.fsum([spend.mu**2 for _, spend, _ in self.ledger._entries])
+        return math.sqrt(mu**2 - spent) * (1.0 - ROUNDING_SUM)
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee of all charges so far, each of them in Gaussian DP."""

@@ -215,10 +215,10 @@ class DefaultFit:
         )
         request.draw_subsample(subsample_size(n, p, mu_per_loss), SUBSAMPLE_PART)
         self._weight_unit = None
-        if weighted and not request.means:
-            from dpfast.scaling.weight_unit import WeightUnit
+        if weighted:
+            from dpfast.scaling.weight_unit import planned_weight_unit
 
-            self._weight_unit = WeightUnit(mu)
+            self._weight_unit = planned_weight_unit(request, mu)
         min_mu = self._plan_units(standardize)
         if not self.only_mean:
             self._refuse_budgets(min_mu)
@@ -313,14 +313,7 @@ class DefaultFit:
 
     def rows_for(self, ledger: Ledger | None = None) -> PreconditionedQueries:
         """Return queries of the rows in private units; ``ledger`` replaces the request's."""
-        request = self.request
-        # only the rows matter here: queries have objectives of their own
-        objective, prepared = _squares(request.n_covariates, request.fit_intercept)
-        subsample = None
-        if request.subsample is not None:
-            subsample = request.curator(objective, prepared, ledger=ledger, from_subsample=True)
-        curator = request.curator(objective, prepared, ledger=ledger)
-        rows = PreconditionedQueries(curator, subsample=subsample)
+        rows = preconditioned_rows(self.request, ledger)
         if self._weight_unit:
             rows = self._weight_unit.weighted(rows)
         return rows if self.basis is None else rows.mapped(self.basis)
@@ -361,16 +354,18 @@ class DefaultFit:
             self._weight_unit.estimate_unit(self.rows_for())
         if len(self.losses) > 1:
             rows = self.rows_for()
-            allocation = BudgetAllocation(rows.n, rows.dimension, self._left())
+            allocation = BudgetAllocation(rows.n, rows.dimension, self.request.mu_left(self._mu))
             budgets = allocation.budgets(self.setting.query_counts, 1)
             self._initial = initial_estimate(rows, self.setting, budgets)
-        self._mu_per_loss = self._left() * self._part
+        self._mu_per_loss = self.request.mu_left(self._mu) * self._part
 
     def _choose_subsample(self, max_distance: float, setting: Setting) -> None:
         """Choose the smallest sample that shows rows this far out; all records if none does."""
         request, p = self.request, self.request.dimension
         for sample in filter(None, (request.subsample, request.larger_subsample)):
-            budgets = BudgetAllocation(sample.n, p, self._left()).budgets(setting.query_counts, 1)
+            budgets = BudgetAllocation(sample.n, p, self.request.mu_left(self._mu)).budgets(
+                setting.query_counts, 1
+            )
             # later steps use all records, and correct a pilot from a small sample
             later_steps = setting.query_counts[0] and sample.n <= SUBSAMPLE_PART * request.n
             radius = budgets.longest_radius(sample.n, p) * (1.0 if later_steps else FIRST_PART)
@@ -403,10 +398,6 @@ class DefaultFit:
             columns = slice(levels.places.start, levels.places.stop)
             basis[1:, 1:][columns, columns] = contrasts(units.centres[columns])
         return basis
-
-    def _left(self) -> float:
-        spent = math.fsum([spend.mu**2 for _, spend, _ in self.request.ledger._entries])
-        return math.sqrt(self._mu**2 - spent) * (1.0 - ROUNDING_SUM)
 
     def memory_bytes(self) -> int:
         """Return the bytes needed after the charge, finished fits included: public."""
@@ -588,6 +579,17 @@ class DefaultFit:
         """Unit of the coded response, in the response's own units."""
         coding = self.request.coding
         return self._inner_spread * (1.0 if coding is None else coding.response_units()[1])
+
+
+def preconditioned_rows(request: FitRequest, ledger: Ledger | None = None) -> PreconditionedQueries:
+    """Return queries about a request's rows; ``ledger`` replaces the request's."""
+    # only the rows matter here: queries have objectives of their own
+    objective, prepared = _squares(request.n_covariates, request.fit_intercept)
+    subsample = None
+    if request.subsample is not None:
+        subsample = request.curator(objective, prepared, ledger=ledger, from_subsample=True)
+    curator = request.curator(objective, prepared, ledger=ledger)
+    return PreconditionedQueries(curator, subsample=subsample)
 
 
 @lru_cache(maxsize=64)

@@ -12,12 +12,21 @@ from dpfast.solvers.pcn.plan import SHARES
 
 if TYPE_CHECKING:
     from dpfast.curator.preconditioned import PreconditionedQueries
+    from dpfast.fit_requests.request import FitRequest
 
 #: Largest weights of the cells, over the largest of all: weights of 1e-100 have one as well.
 EDGES = np.exp2(np.arange(-664.0, 1.0))
 
 #: Mean and mean square of weights that are uniform in an octave, over its upper edge.
 MEAN_IN_OCTAVE, SQUARE_IN_OCTAVE = 3.0 / 4.0, 7.0 / 12.0
+
+
+def planned_weight_unit(request: FitRequest, mu: float) -> WeightUnit | None:
+    """Plan the unit of records' weights; persons' weights have a public bound."""
+    weights = request.record_weights
+    if request.means or weights is None or weights.weight is None:
+        return None
+    return WeightUnit(mu)
 
 
 class WeightUnit:

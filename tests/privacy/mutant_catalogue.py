@@ -5542,8 +5542,8 @@ LEAST_SQUARES = (
         "a curvature of hardly anything is taken to be as small as noise says it is",
         "dpfast/solvers/pcn/information.py",
         ("tests/optimize/test_road_choices.py::test_a_curvature_is_no_larger_than_scores_vary",),
-        "shares, columns = np.minimum(reference, values + doubt) / reference,",
-        "shares, columns = np.minimum(reference, values + 1e-3 * doubt) / reference,",
+        "shares = np.minimum(reference, values + doubt) / reference",
+        "shares = np.minimum(reference, values + 1e-3 * doubt) / reference",
     ),
     plant(
         "columns-that-go-together-widen-others",
@@ -5684,10 +5684,10 @@ LEAST_SQUARES = (
     plant(
         "units-for-nothing",
         "a fit spends all of its budget beside what it bought the units with",
-        ROAD_FITS,
+        REQUEST,
         TOTAL_TESTS,
-        "return math.sqrt(self._mu**2 - spent) * (1.0 - ROUNDING_SUM)",
-        "return self._mu",
+        "return math.sqrt(mu**2 - spent) * (1.0 - ROUNDING_SUM)",
+        "return mu",
     ),
     plant(
         "units-of-the-road-on-the-house",
@@ -6267,9 +6267,8 @@ INSTRUMENTS = (
         "each row of a person with instruments is taken for a record of its own",
         TWO_STAGE,
         ("tests/tables/test_two_stage.py::test_persons_have_clustered_errors",),
-        "        return PreconditionedQueries(request.curator(objective), subsample=sample)\n",
-        "        request.records = request.rows\n"
-        "        return PreconditionedQueries(request.curator(objective), subsample=sample)\n",
+        "        rows = preconditioned_rows(request)\n",
+        "        request.records = request.rows\n        rows = preconditioned_rows(request)\n",
     ),
     plant(
         "clipping-before-the-weights",

@@ -28,6 +28,11 @@ def inverse_variance_weights(
     return weights / np.add.reduce(weights)
 
 
+def averaged_noise(answers: list[NoisyScore], weights: Array) -> float:
+    """Return the noise of the weighted average of scores, in any direction."""
+    return math.hypot(*(weights * [score.noise for score in answers]).tolist())
+
+
 def averaged_newton_point(
     answers: list[NoisyScore],
     weights: Array | None,

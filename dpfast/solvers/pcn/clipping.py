@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,11 @@ DOUBT_PART = 0.5
 #: Noise of a clipping norm, as a part of the sampling variance, that is allowed for the sake of
 #: undetected scores: a smaller norm saves too little noise for its bias.
 NO_REASON = 0.05
+
+
+def noise_per_bound(n: int, mus: Sequence[float]) -> float:
+    """Return the noise of scores averaged over these budgets, for a clipping norm of 1."""
+    return 2.0 / (n * math.hypot(*mus))
 
 
 def clipped_in_rare_direction(length: float, spread: float, bound: float) -> float:
@@ -64,7 +70,7 @@ def _undetected_excess(
 
 def choose_clipping_norm(
     scores: NormHistogram,
-    noise_per_bound: float,
+    noise: float,
     p: int,
     longest: float = math.inf,
     asymmetry: float = ASYMMETRY,
@@ -73,14 +79,15 @@ def choose_clipping_norm(
 ) -> tuple[float, float]:
     """Choose the clipping norm of scores by bias plus noise, and return its bias.
 
-    Bias and noise are weighed as squares: the sum is the mean squared error.
+    ``noise`` is that of :func:`noise_per_bound`.  Bias and noise are weighed as squares: the sum is
+    the mean squared error.
     """
     # Undetected scores may have a third moment half as large as the others'.  Clipping removes at
     # most 4/27 of it over the squared bound: a shorter bound saves less noise than its bias.
     undetected_bias = 2.0 / 27.0 * ASYMMETRY * (scores.shares @ (scores.midpoints**3))
     square = float(scores.shares @ (scores.midpoints**2))
-    min_norm = math.sqrt(NO_REASON / n * square / p) / noise_per_bound
-    min_norm = min(min_norm, (2.0 / p) ** (1 / 6) * (undetected_bias / noise_per_bound) ** (1 / 3))
+    min_norm = math.sqrt(NO_REASON / n * square / p) / noise
+    min_norm = min(min_norm, (2.0 / p) ** (1 / 6) * (undetected_bias / noise) ** (1 / 3))
     largest = max(2.0 * scores.upper[-1], (foreseen or scores).upper[-1], min_norm)
     candidates = min(largest, longest) * TRIED_PARTS
     norms, shares, deviations = scores.extrapolate_tail(n)
@@ -90,7 +97,7 @@ def choose_clipping_norm(
         excess += _undetected_excess(
             foreseen, scores, UNDETECTED_VARIATION * square / p, longest, candidates
         )
-    errors = (p**0.5 * noise_per_bound * np.maximum(candidates, min_norm)) ** 2
+    errors = (p**0.5 * noise * np.maximum(candidates, min_norm)) ** 2
     best = int((errors + (asymmetry * excess) ** 2).argmin())
     doubt = DOUBT_PART * float(np.maximum(norms - candidates[best], 0.0) @ deviations)
     bias = math.hypot(float(excess[best]), doubt)

@@ -230,8 +230,8 @@ def predictor_moments(theta: Array, intercept: Array | None) -> tuple[float, flo
 
     ``intercept`` has the coefficients of the constant 1 in these rows.
     """
+    signal = slope_signal(theta, intercept)
     if intercept is None:
-        return 0.0, math.sqrt(float(theta @ theta))
+        return 0.0, math.sqrt(signal)
     size = float(intercept @ intercept)
-    mean = float(theta @ intercept) / size
-    return mean, math.sqrt(max(float(theta @ theta) / size - mean**2, 0.0))
+    return float(theta @ intercept) / size, math.sqrt(signal / size)

@@ -8,7 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.solvers.pcn.averaging import averaged_newton_point, inverse_variance_weights
+from dpfast.solvers.pcn.averaging import (
+    averaged_newton_point,
+    averaged_noise,
+    inverse_variance_weights,
+)
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.problem import Problem
 from dpfast.solvers.pcn.scores import NoisyScore
@@ -48,5 +52,5 @@ def fixed_hessian_steps(
         theta = theta + step
     last = steps[-N_AVERAGED:]
     weights = inverse_variance_weights(last, None, [])
-    noise = math.hypot(*(weights * [step.noise for step in last]).tolist())
-    return FixedHessianSolution(averaged_newton_point(last, weights, None), noise)
+    point, noise = averaged_newton_point(last, weights, None), averaged_noise(last, weights)
+    return FixedHessianSolution(point, noise)

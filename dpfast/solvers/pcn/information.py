@@ -32,6 +32,23 @@ def median_of_sorted(values: Array) -> float:
     return 0.5 * float(values[(values.size - 1) // 2] + values[values.size // 2])
 
 
+def relative_variances(curvature: Array, meat: Array, noise: float) -> tuple[Array, Array, float]:
+    """Compute the variances of scores along columns of curvature 1, in which they do not covary.
+
+    Returns
+    -------
+    values : ndarray of shape (p,)
+        Increasing.
+    columns : ndarray of shape (p, p)
+    noise : float
+        Noise of an entry, summed over the directions.
+    """
+    values, vectors = eigh(curvature)
+    white = vectors / np.sqrt(np.maximum(values, TINY))
+    values, rotation = eigh(white.T @ meat @ white)
+    return values, white @ rotation, noise * float(np.vdot(white, white))
+
+
 def information_bound(
     known: Array, meat: Array, noise: float, factor: float, undetermined: Any, of_step: bool = False
 ) -> InformationBound:
@@ -41,13 +58,11 @@ def information_bound(
     ``factor``.  Where that is known, the bound of a step is twice the variance: the model may be
     wrong.  Columns without determined curvature have no bound: their scores do not vary.
     """
-    values, vectors = eigh(known)
-    white = vectors / np.sqrt(values)
-    values, rotation = eigh(white.T @ meat @ white)
+    values, columns, noise_in_all = relative_variances(known, meat, noise)
     values = np.maximum(values, 0.0)
     reference = max(factor, median_of_sorted(values), TINY)
-    doubt = noise * math.sqrt(2.0 / len(white)) * float(np.vdot(white, white))
-    shares, columns = np.minimum(reference, values + doubt) / reference, white @ rotation
+    doubt = math.sqrt(2.0 / len(columns)) * noise_in_all
+    shares = np.minimum(reference, values + doubt) / reference
     if of_step and factor > 0.0:
         shares = np.minimum(shares / MIN_VARIATION, 1.0)
     if undetermined is not None:
@@ -89,11 +104,9 @@ def excess_variation(curvature: Array, meat: Array, noise: float) -> tuple[float
     p = len(curvature)
     if p < 2:
         return None
-    values, vectors = eigh(curvature)
-    white = vectors / np.sqrt(np.maximum(values, TINY))
-    values, rotation = eigh(white.T @ meat @ white)
+    values, columns, noise_in_all = relative_variances(curvature, meat, noise)
     # the largest eigenvalue of the noise, and its standard deviations along one direction
-    doubt = noise * (math.sqrt(2.0 * p) + SIGNAL_SDS) * float(np.vdot(white, white)) / p
+    doubt = (math.sqrt(2.0 * p) + SIGNAL_SDS) * noise_in_all / p
     others = float(np.add.reduce(np.maximum(values[:-1], 0.0))) / (p - 1)
     ratio = (float(values[-1]) - doubt) / max(others, noise, TINY)
-    return (ratio, white @ rotation[:, -1]) if ratio > MAX_VARIATION else None
+    return (ratio, columns[:, -1]) if ratio > MAX_VARIATION else None

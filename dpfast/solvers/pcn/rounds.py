@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
-from dpfast.solvers.pcn.clipping import choose_clipping_norm
+from dpfast.solvers.pcn.clipping import choose_clipping_norm, noise_per_bound
 from dpfast.solvers.pcn.curvature import (
     MAX_CURVATURE,
     gaussian_design_curvature,
@@ -124,7 +124,7 @@ def _clipping_norm(run: Run, at: Linearization, whiten: Array, n: int, budget: B
     """Choose the clipping norm of a round by the norms of a subsample's scores."""
     unit, rows = run.setting.score_unit, run.few_rows.mapped(whiten)
     norms = released_norms(rows, budget.histogram, at, "score", unit=unit)
-    return choose_clipping_norm(norms, 2.0 / (n * budget.vector), at.theta.size)[0]
+    return choose_clipping_norm(norms, noise_per_bound(n, [budget.vector]), at.theta.size)[0]
 
 
 def broadened(at: Linearization) -> tuple[Linearization, float]:

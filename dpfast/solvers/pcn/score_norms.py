@@ -8,12 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
-from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm, mean_asymmetry
+from dpfast.solvers.pcn.clipping import (
+    ASYMMETRY,
+    choose_clipping_norm,
+    mean_asymmetry,
+    noise_per_bound,
+)
 from dpfast.solvers.pcn.histogram import COARSE, NormHistogram, bin_edges, released_norms
 from dpfast.solvers.pcn.local import LocalCurvature
 from dpfast.solvers.pcn.rounds import Run
 from dpfast.solvers.pcn.scores import NoisyScore
-from dpfast.solvers.pcn.weights import RowLimits, steps_noise
+from dpfast.solvers.pcn.weights import RowLimits
 
 Array = NDArray[np.float64]
 
@@ -54,7 +59,7 @@ def clipping_norm(
         norms = released_norms(
             rows.subsample(), mu_round, at, "score", unit=unit, row_clipping=row_clipping
         )
-        first_bound, _ = choose(norms, 2.0 / (n * mu))
+        first_bound, _ = choose(norms, noise_per_bound(n, [mu]))
         edges = unit * bin_edges(COARSE)[:-1]
         answer, counts = rows.clipped_and_counted(
             at, first_bound, mu, edges, budget.histogram, row_clipping
@@ -65,4 +70,4 @@ def clipping_norm(
         norms = released_norms(
             rows, budget.histogram, at, "score", unit=unit, row_clipping=row_clipping
         )
-    return ScoreClipping(*choose(norms, steps_noise(n, budget.steps)), norms, first_score)
+    return ScoreClipping(*choose(norms, noise_per_bound(n, budget.steps[1:])), norms, first_score)

@@ -9,7 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.solvers.pcn.averaging import averaged_newton_point, inverse_variance_weights
+from dpfast.solvers.pcn.averaging import (
+    averaged_newton_point,
+    averaged_noise,
+    inverse_variance_weights,
+)
 from dpfast.solvers.pcn.curvature import CurvatureModel, GaussianCurvature, bfgs_update
 from dpfast.solvers.pcn.information import (
     InformationBound,
@@ -172,8 +176,7 @@ class AveragedNewton:
         """Return the average with its noise, and the curvature that released numbers show."""
         model, noise = self.model, self.scores[-1].noise
         if self.n_averaged > 1 and self.weights is not None:
-            noises = [score.noise for score in self.scores[-self.n_averaged :]]
-            noise = math.hypot(*(self.weights * noises).tolist())
+            noise = averaged_noise(self.scores[-self.n_averaged :], self.weights)
         if model and self.expected and self.start:  # no released number shows a larger one
             level, along_slopes = map(min, self.start[2:], self.expected[2:])
             if (level, along_slopes) != self.expected[2:]:

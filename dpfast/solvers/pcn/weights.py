@@ -15,7 +15,7 @@ from dpfast.curator.preconditioned import (
     PreconditionedQueries,
     RowClipping,
 )
-from dpfast.solvers.pcn.clipping import choose_clipping_norm
+from dpfast.solvers.pcn.clipping import choose_clipping_norm, noise_per_bound
 from dpfast.solvers.pcn.histogram import FINE, NormHistogram, released_norms
 from dpfast.solvers.pcn.local import LocalCurvature, LocalWhitening
 from dpfast.solvers.pcn.rounds import Run
@@ -67,17 +67,12 @@ def _limits_by_score_bound(
     setting = run.setting
     shown_rows = rows.subsample() if local.light_tail else rows
     foreseen = released_norms(shown_rows, local.budget.histogram, at, "score size", FINE)
-    noise = steps_noise(run.rows.n, local.budget.steps)
+    noise = noise_per_bound(run.rows.n, local.budget.steps[1:])
     longest, _ = choose_clipping_norm(foreseen, noise, at.theta.size, n=run.rows.n)
     score_bounds = None
     if setting.score_bound_ratio < math.inf:
         score_bounds = foreseen.rescaled(1.0 / (at.scale * setting.score_bound_ratio))
     return RowLimits(RowClipping(max_score_bound=longest), score_bounds=score_bounds)
-
-
-def steps_noise(n: int, mus: tuple[float, ...]) -> float:
-    """Return the noise of averaged scores with a clipping norm of 1."""
-    return 2.0 / (n * math.hypot(*mus[1:]))
 
 
 def choose_weight_exponent(norms: NormHistogram, radius: float, max_excess: float) -> float:
