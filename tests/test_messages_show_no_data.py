@@ -166,6 +166,7 @@ CALLS = {
     "effects.treatment_effect": {"X": X, "treatment": LABELS, "y": Y, "privacy": 9.0, **SEEDED},
     "tables.counts": {"by": "a", **CELLS}, "tables.means": {"columns": "b", **CELLS},
     "tables.quantiles": {"column": "b", "by": "a", **CELLS},
+    "tables.distribution": {"column": "b", "by": "a", **CELLS},
     "tables.fits": {**CELLS, "formula": "b ~ x", "by": "a", "privacy": 9.0,
                     "table": {"a": LABELS, "b": Y, "x": X[:, 0]},
                     "schema": dpfast.Schema({"a": dpfast.Binary(1, 0)})},

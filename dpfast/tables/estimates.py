@@ -205,11 +205,11 @@ class TableQuery:
         entries = [(entry.label, entry.spend.mu) for entry in self._ledger.entries]
         return Guarantee.of(self.account.total, self._source, self.cells.n, entries)
 
-    def paid(self, release: Callable[[], Result]) -> Result:
+    def paid(self, release: Callable[[], Result], n_bins: int = 0) -> Result:
         """Charge the shared ledger, then compute the answer."""
         n, q, n_cells = self.cells.n, len(self.grouping.columns), self.grouping.n_cells
         label = f"tables.{self._what}(n={n}, cells={n_cells}, columns={q})"
-        memory = memory_needed(n, q, COPIES) + memory_needed(n_cells, 2 * q, COPIES)
+        memory = memory_needed(n, q, COPIES) + memory_needed(n_cells, 2 * q + n_bins, COPIES)
         return run(Query(self, release), label, memory)
 
     def threshold(self, count_noise: float) -> float:

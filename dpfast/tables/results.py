@@ -342,10 +342,115 @@ class QuantileTable(NamedTuple):
         return f"<QuantileTable {_called(self)}; {self.privacy.headline}>"
 
 
+class CellEstimates(NamedTuple):
+    """One statistic of a column by cell, with standard errors.  Holds no records.
+
+    Attributes
+    ----------
+    by, levels, counts, count_noise, least, n_records, privacy
+        As in :class:`CellTable`.
+    column, statistic : str
+    estimate, bse : ndarray of shape (levels...)
+        The estimates, and their standard errors from sampling and privacy noise together; NaN in
+        suppressed cells.
+    limits : tuple of float
+        Smallest and largest possible values, to which intervals are clipped.
+
+    Privacy
+    -------
+    Made of released and public numbers: its methods cost nothing, however often.
+
+    Examples
+    --------
+    >>> schema = dpfast.Schema({"pay": dpfast.Numeric(0, 9)})
+    >>> table = {"pay": np.linspace(0.0, 9.0, 4000)}
+    >>> pay = dpfast.tables.distribution(table, "pay", schema=schema, privacy=2.0)
+    >>> low, high = pay.top_share(0.1).conf_int()
+    >>> bool(low < 0.19 < high)
+    True
+    """
+
+    by: tuple[str, ...]
+    levels: tuple[tuple[Any, ...], ...]
+    column: str
+    statistic: str
+    counts: Array
+    count_noise: float
+    least: float
+    estimate: Array
+    bse: Array
+    limits: tuple[float, float]
+    n_records: int
+    privacy: Guarantee
+
+    @property
+    def told(self) -> NDArray[np.bool_]:
+        """True for cells that are not suppressed, in the shape of ``counts``."""
+        return np.asarray(self.counts >= self.least)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warning of few records in declared cells, from released counts."""
+        return _unmatched(self, (self.column,))
+
+    def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
+        """Return confidence intervals, shape (levels..., 2)."""
+        half = normal_half_width(coverage(level, alpha)) * self.bse
+        ends = np.stack([self.estimate - half, self.estimate + half], axis=-1)
+        return np.clip(ends, *self.limits)
+
+    def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
+        """Return a data frame with one row for each cell.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The levels, ``count``, the statistic, ``std_err``, ``low`` and ``high``.
+        """
+        from pandas import DataFrame
+
+        cells = list(itertools.product(*self.levels))
+        low, high = np.moveaxis(self.conf_int(level, alpha=alpha), -1, 0)
+        numbers = {"count": self.counts, self.statistic: self.estimate, "std_err": self.bse}
+        numbers |= {"low": low, "high": high}
+        levels: dict[str, Any] = {
+            name: [cell[k] for cell in cells] for k, name in enumerate(self.by)
+        }
+        return DataFrame(levels | {name: values.ravel() for name, values in numbers.items()})
+
+    def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
+        """Return the table and the budget spent, as text with forms for notebooks and papers."""
+        level = coverage(level, alpha)
+        ends = self.conf_int(level)
+        rows = [
+            (
+                label,
+                (_number_of_records(self, k), *_estimate(self.estimate[k], self.bse[k], *ends[k])),
+            )
+            for label, k in _rows(self)
+        ]
+        headings = ("count", "estimate", "std err", *_ends(level))
+        return _shown(self, f"{self.statistic} of {self.column}", headings, rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything published, as plain Python values (for JSON)."""
+        return plain_fields(self._asdict())
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def __repr__(self) -> str:
+        return f"<CellEstimates ({self.statistic}) {_called(self)}; {self.privacy.headline}>"
+
+
+#: Any table by cell.
+AnyTable = CellTable | QuantileTable | CellEstimates
+
+
 # ---- rendering --------------------------------------------------------------------------
 
 
-def _rows(table: CellTable | QuantileTable) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _rows(table: AnyTable) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Iterate over cells: the label of each and its index."""
     for cell in itertools.product(*[range(len(level_values)) for level_values in table.levels]):
         names = [
@@ -355,7 +460,7 @@ def _rows(table: CellTable | QuantileTable) -> Iterator[tuple[str, tuple[int, ..
 
 
 def _shown(
-    table: CellTable | QuantileTable,
+    table: AnyTable,
     title: str,
     headings: tuple[str, ...],
     rows: Iterable[tuple[str, tuple[str, ...]]],
@@ -374,7 +479,7 @@ def _shown(
     )  # fmt: skip
 
 
-def _unmatched(table: CellTable | QuantileTable, columns: tuple[str, ...]) -> tuple[str, ...]:
+def _unmatched(table: AnyTable, columns: tuple[str, ...]) -> tuple[str, ...]:
     """Warn of few records in any cell, from released counts."""
     names = (*table.by, *columns)
     return cell_remarks(table.counts, table.count_noise, table.n_records, names)
@@ -391,7 +496,7 @@ def _count(table: CellTable, k: tuple[int, ...], low: float, high: float) -> tup
     return f"{table.counts[k]:.0f}", f"{low:.0f}", f"{high:.0f}"
 
 
-def _number_of_records(table: CellTable | QuantileTable, k: tuple[int, ...]) -> str:
+def _number_of_records(table: AnyTable, k: tuple[int, ...]) -> str:
     return f"{table.counts[k]:.0f}" if table.told[k] else TOO_SMALL
 
 
@@ -407,7 +512,7 @@ def _estimate(value: float, error: float, low: float, high: float) -> tuple[str,
     return tuple(by_error([float(value), float(error), float(low), float(high)], float(error)))
 
 
-def _called(table: CellTable | QuantileTable) -> str:
+def _called(table: AnyTable) -> str:
     cells = f"{table.counts.size} cells" if table.by else "one cell"
     return f"of {cells}, {table.n_records} records"
 

@@ -169,7 +169,11 @@ CASES = {
         kinds={"groups": G, "binary": ("one",), "numbers": ("y",)},
     ),
     "quantiles": of_cells(
-        tables.quantiles, 60.0, "y", "g", steps=3, kinds={"groups": G, "numbers": ("y",)}
+        tables.quantiles, 60.0, "y", "g", bins=5, kinds={"groups": G, "numbers": ("y",)}
+    ),
+    "distribution": of_cells(
+        tables.distribution, 60.0, "y", "g", bins=[-0.5, 0.5],
+        kinds={"groups": G, "numbers": ("y",)},
     ),
     "fits": by_level("least-squares"),
     "logistic fits": by_level("logistic"),

@@ -583,7 +583,7 @@ DECLARED = {
     "counts": lambda t: dpfast.tables.counts(t, "g", schema=CODED, **SEEDED),
     "means": lambda t: dpfast.tables.means(t, "y", "g", schema=CODED, **SEEDED),
     "quantiles": lambda t: dpfast.tables.quantiles(
-        t, "y", "g", schema=CODED, **SEEDED, steps=4
+        t, "y", "g", schema=CODED, **SEEDED, bins=16
     ),
     "fits": lambda t: dpfast.tables.fits("y ~ x", t, "g", schema=CODED, **SEEDED),
     "absorbed": lambda t: dpfast.tables.absorbed("y ~ x | g", t, schema=CODED, **SEEDED),

@@ -5940,6 +5940,7 @@ TREATMENT_EFFECTS = (
 CELLS = "dpfast/curator/tables/cells.py"
 CELL_CONSTANTS = "dpfast/privacy/tables/sensitivity.py"
 CELL_TABLES = "dpfast/tables/estimates.py"
+PREFIX_SUMS = "dpfast/privacy/tables/prefix_sums.py"
 CELL_TESTS = ("tests/tables/test_cells.py",)
 
 TABLES_BY_CELL = (
@@ -6000,20 +6001,44 @@ TABLES_BY_CELL = (
         "SQUARE_AT, SQUARE_WEIGHT = 0.0, 1.4142",
     ),
     plant(
-        "thresholds-by-cell-of-medians",
-        "shares far from one half are taken to move as little as a median's",
+        "distribution-of-one-bin",
+        "a record that is replaced is taken to leave its bin and to enter none",
         CELL_CONSTANTS,
         CELL_TESTS,
-        "max(float(len(probabilities)), 2.0 * moved)",
-        "float(len(probabilities))",
+        "return math.sqrt(2.0) * column_norm * _UP",
+        "return column_norm * _UP",
     ),
     plant(
-        "thresholds-by-cell-of-one",
-        "several thresholds in each cell cost what one does",
-        CELL_CONSTANTS,
+        "distribution-by-the-shortest-column",
+        "a mapped histogram is taken to move by its last column, as if R were the identity",
+        PREFIX_SUMS,
         CELL_TESTS,
-        "max(float(len(probabilities)), 2.0 * moved)",
-        "max(1.0, 2.0 * moved / len(probabilities))",
+        "return (math.isqrt(squares) + 1) / UNIT",
+        "return 1.0 + 0.0 * squares",
+    ),
+    plant(
+        "distribution-of-inexact-sums",
+        "the entries of R are not whole numbers, so that sums depend on the order of additions",
+        PREFIX_SUMS,
+        CELL_TESTS,
+        "coefficients = np.rint(exact * float(UNIT))",
+        "coefficients = exact * float(UNIT)",
+    ),
+    plant(
+        "distribution-not-charged",
+        "the histograms of cells cost nothing",
+        CELLS,
+        ("tests/privacy/test_paid_before.py",),
+        "        receipt = self.distribution_receipt(n_bins, mu)\n        self.ledger.charge(GDP(mu), receipt.query)\n",
+        "        receipt = self.distribution_receipt(n_bins, mu)\n",
+    ),
+    plant(
+        "noise-of-prefix-sums-as-of-one",
+        "intervals take the noise of a count below a threshold for that of one entry",
+        "dpfast/tables/prefix_noise.py",
+        ("tests/tables/test_distribution.py",),
+        "self.scale**2 * np.cumsum(left**2)",
+        "self.scale**2 * np.ones(left.size)",
     ),
     plant(
         "values-by-cell-not-held",
@@ -6692,16 +6717,6 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "asymmetry = ASYMMETRY",
     ),
     plant(
-        "one-question-of-a-search-errs",
-        "the ends of a quantile's interval allow for an error in one question of a search",
-        "dpfast/tables/quantiles.py",
-        (
-            "tests/tables/test_tables.py::test_the_interval_of_a_quantile_covers_where_most_values_are_alike",
-        ),
-        "normal_half_width(1.0 - (1.0 - level) / steps)",
-        "0.8 * normal_half_width(level)",
-    ),
-    plant(
         "clear-slopes-shrunk",
         "predictions keep less of clear slopes where a spread was found too narrow",
         "dpfast/regression/shrinkage.py",
@@ -6740,7 +6755,7 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
 )
 
 HAZARDS = "dpfast/effects/hazards.py"
-QUANTILES_BY_CELL = "dpfast/tables/quantiles.py"
+DISTRIBUTIONS = "dpfast/tables/distribution_table.py"
 THRESHOLDS = ("tests/audit/test_thresholds.py",)
 
 #: What a released number decides, or a public one, is decided by the records themselves.
@@ -6770,20 +6785,12 @@ EXACT_DECISIONS = (
         "counted = self._records.total(_counts, self.n_cells).astype(np.float64)\n        counted[counted < 5.0] = 0.0\n",
     ),
     plant(
-        "quantiles-that-are-told-by-their-records",
-        "a quantile is told if as many records as that are in its cell",
-        QUANTILES_BY_CELL,
+        "distributions-that-are-shown-by-their-records",
+        "a distribution is shown if as many records as that are in its cell",
+        "dpfast/tables/distribution.py",
         THRESHOLDS,
-        "        published = counted.value >= threshold\n",
-        "        published = np.sum(query.cells._records.y[:, None] == np.arange(grouping.n_cells), axis=0) >= query.least\n",
-    ),
-    plant(
-        "quantiles-within-the-largest-value",
-        "an interval ends at the largest value that a record has",
-        QUANTILES_BY_CELL,
-        THRESHOLDS,
-        "np.where(published & (high_share == 1.0), 1.0, np.minimum(high, 1.0))",
-        "np.minimum(high, np.nanmax(self._query.cells._records.X, initial=-1.0))",
+        "            counts=below[:, -1].reshape(grouping.shape),\n",
+        "            counts=np.where(np.sum(query.cells._records.y[:, None] == np.arange(grouping.n_cells), axis=0) >= query.least, 1e9, 0.0).reshape(grouping.shape),\n",
     ),
     plant(
         "levels-fitted-by-their-records",

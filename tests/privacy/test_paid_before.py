@@ -227,9 +227,9 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "share": (GDP, lambda desk: desk.shares().excess(0.0, 0.5, 1.0)),
     "counts by cell": (GDP, lambda desk: desk.cells().counts(1.0)),
     "moments by cell": (GDP, lambda desk: desk.cells().moments(1.0)),
-    "below by cell": (
+    "distribution by cell": (
         GDP,
-        lambda desk: desk.cells().below(np.zeros((2, 3)), np.full((2, 3), 0.3), 1.0),
+        lambda desk: desk.cells().distribution(np.array([-0.5, 0.5]), 1.0),
     ),
     "sums by level": (
         GDP,
@@ -320,7 +320,10 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     "cells": partial(dpfast.tables.counts, SORTED, "half", schema=HALVES),
     "means by cell": partial(dpfast.tables.means, SORTED, ["a", "b"], "half", schema=HALVES),
     "quantiles by cell": partial(
-        dpfast.tables.quantiles, SORTED, "a", "half", (0.3, 0.6), schema=HALVES, steps=5
+        dpfast.tables.quantiles, SORTED, "a", "half", (0.3, 0.6), schema=HALVES, bins=8
+    ),
+    "distribution by cell": partial(
+        dpfast.tables.distribution, SORTED, "a", "half", schema=HALVES, bins=[0.1]
     ),
     "two stages": partial(
         dpfast.effects.two_stage, "y ~ x | z",

@@ -119,7 +119,8 @@ CALLS = {
     ),
     "counts": (dpfast.tables.counts, CELLS),
     "means": (dpfast.tables.means, CELLS | {"columns": ["a", "y"]}),
-    "cell quantiles": (dpfast.tables.quantiles, CELLS | {"column": "a", "steps": 3}),
+    "distribution": (dpfast.tables.distribution, CELLS | {"column": "a", "bins": [0.5]}),
+    "cell quantiles": (dpfast.tables.quantiles, CELLS | {"column": "a", "bins": 8}),
     "fits": (
         dpfast.tables.fits,
         CELLS

@@ -115,7 +115,7 @@ AFTERWARDS: dict[str, Callable[[Desk, list[Any]], list[Any]]] = {
     "clipped and counted": lambda desk, values: [-values[0], values[1]],
     "distances": lambda desk, values: [np.asarray(values[0]).reshape(1, 2, -1)],
     "moments by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 4)],
-    "below by cell": lambda desk, values: [np.asarray(values[0]).reshape(2, 3)],
+    "distribution by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 3)],
     "tilted minimiser": of_tilted,
     "largest eigenvalue": lambda desk, values: values[1:],  # after the certificate
     "functionals": lambda desk, values: values[1:],

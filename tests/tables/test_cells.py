@@ -13,11 +13,17 @@ from dpfast.curator.tables.cells import Cells
 from dpfast.data.records import Records
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.tables.prefix_sums import (
+    UNIT,
+    column_norm,
+    mapped_histograms,
+    root_coefficients,
+)
 from dpfast.privacy.tables.sensitivity import (
     SQUARE_AT,
     SQUARE_WEIGHT,
     cell_counts,
-    cell_excess,
+    cell_distribution,
     cell_moments,
     cell_sums,
     count_weight,
@@ -71,18 +77,14 @@ QUERIES = {
     "sums of two columns": ((False, False), lambda cells: cells.moments(1.0)),
     "with squares of one": ((True, False), lambda cells: cells.moments(1.0)),
     "with squares of both": ((True, True), lambda cells: cells.moments(1.0)),
-    "a median": ((True, True), lambda cells: cells.below(at(1), np.full((1, 4), 0.5), 1.0)),
-    "a high quantile": ((True, True), lambda cells: cells.below(at(1), np.full((1, 4), 0.9), 1.0)),
-    "a median and the ends": (
-        (True, True),
-        lambda cells: cells.below(at(3)[[0, 2, 1]], np.tile([[0.5], [0.1], [0.9]], 4), 1.0),
-    ),
+    "a distribution of two bins": ((True, True), lambda cells: cells.distribution(at(1), 1.0)),
+    "a distribution": ((True, True), lambda cells: cells.distribution(at(300), 1.0)),
 }
 
 
 def at(j):
-    """Thresholds, other ones in every cell."""
-    return np.linspace(-0.5, 0.5, 4 * j).reshape(j, 4)
+    """Inner edges of bins; a value is on one of them."""
+    return np.unique(np.r_[np.linspace(-0.5, 0.6, j), 0.3])[:j]
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -152,13 +154,48 @@ def test_t3_the_weights_are_nearly_the_largest():
     assert 2.0 * (1.0 - 1e-4) < SQUARE_WEIGHT**2 <= 2.0
 
 
-@each("probability", [0.01, 0.5, 0.7, 0.72, 0.99])
-def test_t5_the_worst_pair_of_thresholds_attains_the_sensitivity(probability):
-    p = np.full((1, 4), probability)
-    p[0, 1] = 0.5
-    move, declared = largest_move((True,), lambda cells: cells.below(at(1), p, 1.0), q=1)
-    assert declared == cell_excess([max(probability, 1.0 - probability)], 50)
-    assert 0.99 * declared <= move <= declared
+@each("bins", [2, 3, 64, 257])
+def test_t5_the_worst_pair_of_bins_attains_the_sensitivity(bins):
+    """All pairs of bins, of one cell and of two, and a record of no cell."""
+    edges = np.linspace(-1.0, 1.0, bins + 1)
+    places = np.r_[edges[:4], edges[-3:], np.nan]
+    rows = [(value, cell) for value in places for cell in (0.0, 1.0)]
+    values = []
+    for record in rows:
+        X, cells = table(30, 1)
+        X[0], cells[0] = record
+        release = asked(X, cells, (True,), lambda held: held.distribution(edges[1:-1], 1.0))
+        values.append(release.value)
+    moves = np.linalg.norm(np.array(values)[:, None] - np.array(values), axis=2)
+    assert release.l2_sensitivity == cell_distribution(column_norm(bins))
+    assert release.noise_scale >= release.l2_sensitivity / release.mu
+    assert 0.999 * release.l2_sensitivity <= moves.max() <= release.l2_sensitivity
+
+
+@each("bins", [1, 2, 255, 256, 257, 1000])
+def test_t5_mapped_histograms_are_exact_whole_numbers(bins):
+    """Python's integers are the reference; counts are as large as the claim allows."""
+    rng = np.random.default_rng(bins)
+    counts = rng.integers(0, 2**32 // bins, (3, bins))
+    counts[1], counts[2] = 0, 0
+    counts[1, 0] = counts[2, -1] = 2**32 - 1
+    first = [int(entry) for entry in root_coefficients(bins).tolist()]
+    assert first[0] == UNIT and all(a >= b >= 0 for a, b in itertools.pairwise(first))
+    norms = [math.hypot(*first[k:]) / UNIT for k in (0, bins // 2)]
+    assert norms[1] <= norms[0] <= column_norm(bins) <= norms[0] + 2.0 / UNIT
+    mapped = mapped_histograms(counts)
+    for row, told in zip(counts.tolist(), mapped, strict=True):
+        for i in {0, 1, bins // 3, bins - 1} & set(range(bins)):
+            exact = sum(first[i - j] * row[j] for j in range(i + 1))
+            assert int(told[i] * UNIT) == exact
+
+
+def test_t5_bins_are_closed_above():
+    """A value on an edge is in the bin below it; values beyond the ends are in the outer bins."""
+    X = np.array([[-9.0], [-0.5], [-0.4999], [0.5], [np.nextafter(0.5, 1.0)], [9.0], [np.nan]])
+    edges = np.array([-0.5, 0.5])
+    release = asked(X, np.zeros(7), (True,), lambda held: held.distribution(edges, 1.0), 1)
+    assert release.value.tolist() == mapped_histograms(np.array([[2, 2, 2]]))[0].tolist()
 
 
 def test_t4_sums_do_not_depend_on_the_order_of_records():
@@ -186,13 +223,13 @@ def test_what_is_out_of_reach_is_refused():
     for receipt in (
         rows.counts_receipt,
         rows.moments_receipt,
-        lambda mu: rows.below_receipt(np.ones((1, 4)), mu),
+        lambda mu: rows.distribution_receipt(64, mu),
     ):
         for mu in (1e-7, 1e12):
             with pytest.raises(dpfast.errors.InvalidBudget):
                 receipt(mu)
-    with pytest.raises(dpfast.InvalidInput, match="at least one share"):
-        cell_excess([], 10)
+    with pytest.raises(dpfast.InvalidInput, match="column_norm must be positive"):
+        cell_distribution(0.0)
     with pytest.raises(dpfast.InvalidInput, match="at least one together"):
         cell_moments(0, 0, 10)
     with pytest.raises(dpfast.InvalidInput, match="must be positive"):

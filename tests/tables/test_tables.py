@@ -106,10 +106,7 @@ def test_intervals_cover(n, mu):
 
 
 def test_the_interval_of_a_quantile_covers_where_most_values_are_alike():
-    """Zeros, .93 of 150: .975 or more cover, and fewer than .87 of 120 with a chance of 1e-8.
-
-    Were the noise of one question allowed for, and not that of 14 as near, .7 would.
-    """
+    """Zeros, .93 of 150: the interval of a high quantile reaches down to the heap."""
     rng, hits = np.random.default_rng(11), []
     for run in range(120):
         pay = np.where(rng.random(150) < 0.93, 0.0, rng.uniform(0.0, 50.0, 150))

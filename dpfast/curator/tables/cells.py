@@ -1,4 +1,4 @@
-"""Counts, moments and counts below thresholds in the cells of a declared grouping."""
+"""Counts, moments and distributions in the cells of a declared grouping."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from dpfast.errors import InvalidInput
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.tables.prefix_sums import column_norm, mapped_histograms
 from dpfast.privacy.tables.sensitivity import (
     SQUARE_AT,
     SQUARE_WEIGHT,
     cell_counts,
-    cell_excess,
+    cell_distribution,
     cell_moments,
     count_weight,
 )
@@ -63,11 +64,10 @@ class Cells:
         bound, size = self.n * max(SQUARE_WEIGHT, self.count_weight), self.n_cells * (q + a + 1)
         return gaussian_receipt("moments by cell", "T3", mu, sensitivity, bound, size)
 
-    def below_receipt(self, probabilities: Array, mu: float) -> Receipt:
-        """Make the receipt of :meth:`below`; reads no record."""
-        farthest = np.max(np.maximum(probabilities, 1.0 - probabilities), axis=1).tolist()
-        sensitivity = cell_excess(farthest, self.n)
-        return gaussian_receipt("below by cell", "T5", mu, sensitivity, self.n, probabilities.size)
+    def distribution_receipt(self, n_bins: int, mu: float) -> Receipt:
+        """Make the receipt of :meth:`distribution`; reads no record."""
+        sensitivity, size = cell_distribution(column_norm(n_bins)), self.n_cells * n_bins
+        return gaussian_receipt("distribution by cell", "T5", mu, sensitivity, self.n, size)
 
     @property
     def count_weight(self) -> float:
@@ -99,13 +99,16 @@ class Cells:
         answer = release_with_noise(self._noise, (receipt.query, mu), receipt, value.ravel())
         return answer._replace(value=answer.value.reshape(value.shape))
 
-    def below(self, thresholds: Array, probabilities: Array, mu: float) -> Answer:
-        """Release in each cell how many records are not above a threshold: ``mu`` (claim T5)."""
-        receipt = self.below_receipt(probabilities, mu)
+    def distribution(self, edges: Array, mu: float) -> Answer:
+        """Release ``R h`` of each cell's histogram h, shape (n_cells, bins) (claim T5).
+
+        ``edges`` are the upper edges of all bins but the last one, which has the rest.
+        """
+        n_bins = len(edges) + 1
+        receipt = self.distribution_receipt(n_bins, mu)
         self.ledger.charge(GDP(mu), receipt.query)
-        below, counted = self._records.total(_below, thresholds)
-        value = below - probabilities * counted.astype(np.float64)
-        question = (receipt.query, mu, thresholds, probabilities)
+        value = mapped_histograms(self._records.total(_histograms, self.n_cells, edges))
+        question = (receipt.query, mu, edges)
         answer = release_with_noise(self._noise, question, receipt, value.ravel())
         return answer._replace(value=answer.value.reshape(value.shape))
 
@@ -132,12 +135,13 @@ def _moments(X: Any, y: Any, n_cells: int, squared: NDArray[np.intp]) -> Any:
     return counted, *parts
 
 
-def _below(X: Any, y: Any, thresholds: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    n_cells = thresholds.shape[1]
+def _histograms(X: Any, y: Any, n_cells: int, edges: Array) -> NDArray[np.int64]:
+    """Count the records of each cell by bin: a value is not above the upper edge of its bin."""
     cells, rows = _complete_rows(X, y, n_cells)
-    values = np.clip(rows[:, 0], -1.0, 1.0)
-    below = [np.bincount(cells[values <= t[cells]], minlength=n_cells) for t in thresholds]
-    return np.array(below, dtype=np.int64), np.bincount(cells, minlength=n_cells).astype(np.int64)
+    n_bins = len(edges) + 1
+    bins = cells * n_bins + np.searchsorted(edges, rows[:, 0], side="left")
+    counts = np.bincount(bins, minlength=n_cells * n_bins).astype(np.int64)
+    return counts.reshape(n_cells, n_bins)
 
 
 def _complete_rows(X: Any, y: Any, n_cells: int) -> tuple[NDArray[np.intp], Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.rounding import ROUNDING_FORMULA, UNIT_ROUNDOFF
@@ -46,13 +45,16 @@ def cell_moments(squared: int, plain: int, n: int) -> float:
     return math.sqrt(squared + plain) * (2.0 + 16.0 * n * UNIT_ROUNDOFF) * _UP
 
 
-def cell_excess(probabilities: Sequence[float], n: int) -> float:
-    """Return ``max(sqrt(J), sqrt(2 sum max(p, 1 - p)^2))`` for J thresholds in each cell (T5)."""
-    if not len(probabilities) or not all(0.0 <= p <= 1.0 for p in probabilities):
-        raise InvalidInput("every cell needs at least one share, and each lies between 0 and 1.")
-    moved = math.fsum([max(p, 1.0 - p) ** 2 for p in probabilities])
-    slack = 8.0 * math.sqrt(len(probabilities)) * n * UNIT_ROUNDOFF
-    return (math.sqrt(max(float(len(probabilities)), 2.0 * moved)) + slack) * _UP
+def cell_distribution(column_norm: float) -> float:
+    """Return ``sqrt(2) column_norm``, l2, of mapped histograms: one bin is left, one entered (T5).
+
+    ``column_norm`` bounds the norm of every column of the map, which has no negative entry.
+    """
+    if not 0.0 < column_norm < math.inf:
+        raise InvalidInput(
+            f"column_norm must be positive and finite; received {described(column_norm)}."
+        )
+    return math.sqrt(2.0) * column_norm * _UP
 
 
 def _check(squared: int, plain: int) -> None:

@@ -11,8 +11,8 @@ from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.tables.absorbed import absorbed
+from dpfast.tables.distribution import distribution, quantiles
 from dpfast.tables.estimates import counts, means
-from dpfast.tables.quantiles import quantiles
 from dpfast.tables.subgroups import fits
 from tests.audit.calls.example import Example
 
@@ -46,8 +46,9 @@ def tables() -> Iterator[Example]:
         ("all records", means, (["y", "sign"],), {}),
         ("two columns", means, (["a", "sign"], "third"), {}),
         ("zCDP, shared ledger", means, ("a", "third"), {"privacy": ZCDP(0.5), "ledger": ZCDP(1.0)}),
-        ("medians", quantiles, ("y", "sign"), {"steps": 4}),
-        ("two of all records", quantiles, ("a", None, (0.2, 0.9)), {"steps": 3, "level": 0.9}),
+        ("medians", quantiles, ("y", "sign"), {"bins": 8}),
+        ("a distribution", distribution, ("y", "third"), {"bins": [-1.0, 0.0, 2.0]}),
+        ("two of all records", quantiles, ("a", None, (0.2, 0.9)), {"bins": 6, "level": 0.9}),
     )
     for label, function, arguments, options in asked:
 

@@ -1,0 +1,349 @@
+"""The released distribution of a column by cell, and what follows from it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.arguments import real_array
+from dpfast.errors import InvalidInput, described
+from dpfast.fit_requests.plain import plain_fields
+from dpfast.inference.degrees import coverage
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.rendering.table import Summary
+from dpfast.scaling.remarks import cell_remarks
+from dpfast.tables.inequality import (
+    Functional,
+    gini_functional,
+    lorenz_functional,
+    mean_functional,
+    relative_share_functional,
+)
+from dpfast.tables.prefix_noise import PrefixNoise
+from dpfast.tables.results import CellEstimates, QuantileTable, normal_half_width
+
+Array = NDArray[np.float64]
+
+
+class DistributionTable(NamedTuple):
+    """Noisy counts of a column below public thresholds, by cell.  Holds no records.
+
+    Attributes
+    ----------
+    by, levels, counts, count_noise, least, n_records, privacy
+        As in :class:`dpfast.tables.results.CellTable`.
+    column : str
+    edges : ndarray of shape (bins + 1,)
+        Public edges of the bins, in the column's own units.
+    below : ndarray of shape (levels..., bins)
+        Noisy number of records up to the upper edge of each bin.  The last one is the count.
+    noise : PrefixNoise
+        Covariance of their noise.
+    warnings : tuple of str
+        Whether few records have declared levels.
+
+    Privacy
+    -------
+    Made of released and public numbers: its methods cost nothing, however often.
+
+    Examples
+    --------
+    >>> schema = dpfast.Schema({"pay": dpfast.Numeric(0, 9)})
+    >>> table = {"pay": np.linspace(0.0, 9.0, 4000)}
+    >>> pay = dpfast.tables.distribution(table, "pay", schema=schema, privacy=2.0)
+    >>> bool(abs(pay.share_below(3.0).estimate - 1 / 3) < 0.05)
+    True
+    """
+
+    by: tuple[str, ...]
+    levels: tuple[tuple[Any, ...], ...]
+    column: str
+    edges: Array
+    counts: Array
+    count_noise: float
+    least: float
+    below: Array
+    noise: PrefixNoise
+    n_records: int
+    privacy: Guarantee
+
+    @property
+    def told(self) -> NDArray[np.bool_]:
+        """True for cells that are not suppressed, in the shape of ``counts``."""
+        return np.asarray(self.counts >= self.least)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warning of few records in declared cells, from released counts."""
+        names = (*self.by, self.column)
+        return cell_remarks(self.counts, self.count_noise, self.n_records, names)
+
+    def quantiles(
+        self,
+        probabilities: float | Sequence[float] | Array = (0.5,),
+        level: float = 0.95,
+        *,
+        alpha: float | None = None,
+    ) -> QuantileTable:
+        """Estimate quantiles in each cell, with intervals.
+
+        An interval holds all values whose share of the records below is not significantly
+        different from the probability (Woodruff 1952).  Sampling and privacy noise are in the test.
+
+        Parameters
+        ----------
+        probabilities : float or sequence of float in (0, 1)
+        level : float in [0.5, 1)
+        """
+        wanted, level = checked_probabilities(probabilities), coverage(level, alpha)
+        cells = [self._cell(k, wanted, level) for k in range(self.counts.size)]
+        quantile, low, high = np.moveaxis(np.array(cells), 0, -1)
+        shape = (len(wanted), *self.counts.shape)
+        return QuantileTable(
+            by=self.by,
+            levels=self.levels,
+            column=self.column,
+            probabilities=tuple(wanted.tolist()),
+            counts=self.counts,
+            count_noise=self.count_noise,
+            least=self.least,
+            quantile=quantile.reshape(shape),
+            low=low.reshape(shape),
+            high=high.reshape(shape),
+            level=level,
+            n_records=self.n_records,
+            privacy=self.privacy,
+        )
+
+    def _cell(self, k: int, probabilities: Array, level: float) -> Array:
+        """Estimate the quantiles of one cell and their intervals, shape (3, probabilities)."""
+        if not self.told.ravel()[k]:
+            return np.full((3, len(probabilities)), np.nan)
+        n = float(self.counts.ravel()[k])
+        below = monotone(self.below.reshape(self.counts.size, -1)[k], n)
+        estimate = np.interp(probabilities * n, np.concatenate([[0.0], below]), self.edges)
+        ends = [self._interval(below, n, p, level) for p in probabilities.tolist()]
+        low, high = np.array(ends).T
+        return np.array([estimate, np.minimum(low, estimate), np.maximum(high, estimate)])
+
+    def _interval(self, below: Array, n: float, p: float, level: float) -> tuple[float, float]:
+        """Invert the test of each edge; a quantile may be anywhere in a bin."""
+        half = normal_half_width(level) * np.sqrt(self._variance_of_excess(n, p))
+        excess = below - p * n
+        possible_from = np.flatnonzero(excess >= -half)
+        possible_to = np.flatnonzero(excess <= half)
+        first = int(possible_from[0]) if possible_from.size else self.noise.n_bins - 1
+        last = min(int(possible_to[-1]) + 1, self.noise.n_bins - 1) if possible_to.size else 0
+        return float(self.edges[first]), float(self.edges[last + 1])
+
+    def _variance_of_excess(self, n: float, p: Any) -> Array:
+        """Return variances of ``below - p counts``, by sampling and by noise."""
+        variances, with_count = self.noise.variances()
+        noise = variances + p * p * with_count[-1] - 2.0 * p * with_count
+        return np.asarray(np.maximum(noise, 0.0) + p * (1.0 - p) * n)
+
+    def share_below(self, line: float) -> CellEstimates:
+        """Estimate the share of records that are not above a public line, as a poverty line.
+
+        Between the edges of a bin the share is interpolated.  Name the line in ``bins=`` of the
+        release where a bin is wide.
+        """
+        at = float(np.atleast_1d(real_array(line, "line"))[0])
+        low, high = float(self.edges[0]), float(self.edges[-1])
+        if not low < at < high:
+            raise InvalidInput(
+                f"line must lie within the declared range, {low:g} to {high:g}; received "
+                f"{described(line)}."
+            )
+        upper = int(np.searchsorted(self.edges[1:], at, side="left"))
+        part = float((at - self.edges[upper]) / (self.edges[upper + 1] - self.edges[upper]))
+        weights = np.zeros(self.noise.n_bins)
+        weights[upper] = part
+        if upper:
+            weights[upper - 1] = 1.0 - part
+
+        def functional(share: Array, cell: int) -> Functional:
+            return Functional(float(weights @ share), weights)
+
+        return self._estimates(f"share up to {line:g}", functional, (0.0, 1.0))
+
+    def mean(self) -> CellEstimates:
+        """Estimate means of the clipped values, from the same release."""
+        ends = (float(self.edges[0]), float(self.edges[-1]))
+        return self._estimates("mean", lambda share, _: mean_functional(share, self.edges), ends)
+
+    def gini(self) -> CellEstimates:
+        """Estimate Gini coefficients of the clipped values.
+
+        Raises
+        ------
+        InvalidInput
+            If the declared range has negative values.
+        """
+        self._refuse_negative("Gini coefficient")
+        counts = self.counts.ravel()
+
+        def functional(share: Array, cell: int) -> Functional:
+            noise = self._share_variances(float(counts[cell]), share)
+            return gini_functional(share, self.edges, noise)
+
+        return self._estimates("Gini", functional, (0.0, 1.0))
+
+    def lorenz(self, p: float) -> CellEstimates:
+        """Estimate the Lorenz curve at p: the part of the total that the lowest share p has."""
+        self._refuse_negative("Lorenz curve")
+        (at,) = checked_probabilities(p).tolist()
+        return self._estimates(
+            f"Lorenz at {at:g}",
+            lambda share, _: lorenz_functional(share, self.edges, at),
+            (0.0, 1.0),
+        )
+
+    def top_share(self, q: float) -> CellEstimates:
+        """Estimate the part of the total that the highest share q of the records has."""
+        (at,) = checked_probabilities(q).tolist()
+        lowest = self.lorenz(1.0 - at)
+        return lowest._replace(statistic=f"share of the top {at:g}", estimate=1.0 - lowest.estimate)
+
+    def poverty_rate(self, fraction: float = 0.6) -> CellEstimates:
+        """Estimate the share of records up to a fraction of the cell's median.
+
+        The standard error includes the error of the median (Preston 1995, Woodruff 1952).
+        """
+        part = float(np.atleast_1d(real_array(fraction, "fraction"))[0])
+        if not 0.0 < part < 1.0:
+            raise InvalidInput(
+                f"fraction must lie between 0 and 1, both excluded; received {described(fraction)}."
+            )
+        self._refuse_negative("poverty rate")
+        medians = self.quantiles((0.5,))
+        widths = (medians.high - medians.low).ravel()
+        centres = medians.quantile.ravel()
+
+        def functional(share: Array, cell: int) -> Functional:
+            median, window = float(centres[cell]), float(widths[cell])
+            return relative_share_functional(share, self.edges, part, median, window)
+
+        return self._estimates(f"share up to {part:g} of the median", functional, (0.0, 1.0))
+
+    def _share_variances(self, n: float, share: Array) -> Array:
+        """Return the noise variances of ``below / counts``."""
+        variances, with_count = self.noise.variances()
+        noise = variances + share**2 * with_count[-1] - 2.0 * share * with_count
+        return np.asarray(np.maximum(noise, 0.0) / n**2)
+
+    def _estimates(
+        self,
+        statistic: str,
+        functional: Callable[[Array, int], Functional],
+        limits: tuple[float, float],
+    ) -> CellEstimates:
+        """Evaluate a functional of the distribution in each cell, with its standard error.
+
+        The error is that of its linear approximation: the sampling variance of the influence
+        function, and the variance of the noise of the weighted prefix sums.
+        """
+        flat = self.below.reshape(self.counts.size, -1)
+        estimates, errors = np.full((2, self.counts.size), np.nan)
+        for k in np.flatnonzero(self.told.ravel()).tolist():
+            n = float(self.counts.ravel()[k])
+            share = flat[k] / n
+            value, weights = functional(share, k)
+            estimates[k] = min(max(value, limits[0]), limits[1])
+            errors[k] = np.sqrt(self._functional_variance(weights, share, n))
+        shape = self.counts.shape
+        return CellEstimates(
+            by=self.by,
+            levels=self.levels,
+            column=self.column,
+            statistic=statistic,
+            counts=self.counts,
+            count_noise=self.count_noise,
+            least=self.least,
+            estimate=estimates.reshape(shape),
+            bse=errors.reshape(shape),
+            limits=limits,
+            n_records=self.n_records,
+            privacy=self.privacy,
+        )
+
+    def _functional_variance(self, weights: Array, share: Array, n: float) -> float:
+        """Compute the variance of ``weights @ share`` by sampling and by noise."""
+        influence = np.cumsum(weights[::-1])[::-1]  # a record counts in its bin and above
+        of_bin = np.diff(share, prepend=0.0)
+        centre = float(influence @ of_bin)
+        sampling = max(float((influence - centre) ** 2 @ of_bin), 0.0) / n
+        contrast = weights.copy()
+        contrast[-1] -= float(weights @ share)  # the count is the denominator
+        return sampling + float(self.noise.variance_of(contrast)) / n**2
+
+    def _refuse_negative(self, statistic: str) -> None:
+        if self.edges[0] < 0.0:
+            raise InvalidInput(
+                f"a {statistic} is of amounts that are not negative; the declared range of column "
+                f"{described(self.column, text=True)} begins at {self.edges[0]:g}. Declare a range "
+                "from 0."
+            )
+
+    def to_frame(self) -> Any:
+        """Return a data frame with one row for each cell and bin: its levels, edge and share.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The levels, ``upto`` (the upper edge) and ``share``; missing in suppressed cells.
+        """
+        from pandas import DataFrame
+
+        cells = list(itertools.product(*self.levels, self.edges[1:].tolist()))
+        names = (*self.by, "upto")
+        frame: dict[str, Any] = {name: [cell[k] for cell in cells] for k, name in enumerate(names)}
+        flat, counts = self.below.reshape(self.counts.size, -1), self.counts.ravel()
+        shares = [
+            monotone(row, n) / n if shown else np.full(row.size, np.nan)
+            for row, n, shown in zip(flat, counts, self.told.ravel(), strict=True)
+        ]
+        return DataFrame(frame | {"share": np.concatenate(shares)})
+
+    def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
+        """Return the quartiles of each cell and the budget spent."""
+        return self.quantiles((0.25, 0.5, 0.75), level, alpha=alpha).summary()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything published, as plain Python values (for JSON)."""
+        fields = self._asdict()
+        fields["noise"] = self.noise._asdict()
+        return plain_fields(fields)
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def __repr__(self) -> str:
+        cells = f"{self.counts.size} cells" if self.by else "one cell"
+        return (
+            f"<DistributionTable of {self.column}: {self.noise.n_bins} bins, {cells}, "
+            f"{self.n_records} records; {self.privacy.headline}>"
+        )
+
+
+def checked_probabilities(probabilities: Any) -> Array:
+    """Check probabilities of quantiles: numbers strictly between 0 and 1."""
+    wanted = np.atleast_1d(real_array(probabilities, "probabilities"))
+    allowed = (wanted > 0.0) & (wanted < 1.0)
+    if wanted.ndim != 1 or not wanted.size or not allowed.all():
+        raise InvalidInput(
+            "probabilities must be at least one number strictly between 0 and 1; received "
+            f"{described(probabilities)}."
+        )
+    return np.asarray(wanted, np.float64)
+
+
+def monotone(below: Array, n: float) -> Array:
+    """Return the nearest counts that do not decrease, from 0 to n (isotonic regression)."""
+    from scipy.optimize import isotonic_regression
+
+    return np.clip(isotonic_regression(below).x, 0.0, n)
