@@ -15,6 +15,19 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 
 
+def machine_checked() -> str:
+    """Write which claims Coq checks, which rest on paper and an attack, and which are trusted."""
+    words = {"coq": "machine-checked", "paper": "by paper and attack", "trusted": "trusted"}
+    lines = (ROOT / "tests" / "proofs" / "claims.tsv").read_text(encoding="utf-8").splitlines()
+    parts = ["# What a machine has checked\n"]
+    parts += ["| claim | how | theorems | left to paper and attack |", "|---|---|---|---|"]
+    for line in lines[1:]:
+        claim, status, theorems, remark = line.split("\t")
+        named = ", ".join(f"`{name}`" for name in theorems.split())
+        parts.append(f"| {claim} | {words[status]} | {named} | {remark} |")
+    return "\n".join([*parts, ""])
+
+
 def gather() -> None:
     claims, gallery = DOCS / "claims", DOCS / "gallery"
     for folder in (claims, gallery):
@@ -25,6 +38,7 @@ def gather() -> None:
         text = page.read_text(encoding="utf-8")  # whose links lead from folder to folder
         text = re.sub(r"\]\([\w./-]*(PROOFS[\w-]*\.md)", lambda m: f"]({m[1].lower()}", text)
         (claims / page.name.lower()).write_text(text, encoding="utf-8")
+    (claims / "machine-checked.md").write_text(machine_checked(), encoding="utf-8")
     for page in sorted((ROOT / "bench" / "results").glob("*.md")):
         text = page.read_text()
         title = "" if text.startswith("# ") else f"# {page.stem.capitalize()}\n\n"
