@@ -110,6 +110,30 @@ def suggested(value: Any, names: Sequence[str], elsewhere: Mapping[str, str]) ->
     return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
+def did_you_mean(value: Any, names: Sequence[str]) -> str:
+    """Ask, in parentheses, whether the nearest of some public names was meant; "" if none is."""
+    if type(value) is not str or len(value) > 80:
+        return ""
+    from difflib import get_close_matches
+
+    near = get_close_matches(value, names, 1)
+    if not near:  # names of tables often differ in case alone
+        near = [name for name in names if name.lower() == value.lower()][:1]
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def names_given(value: Any, name: str) -> list[str]:
+    """Return a public argument of names, of which one may stand alone."""
+    texts: list[Any] = [value]
+    if type(value) is not str:
+        texts = list(value) if isinstance(value, list | tuple) else [None]
+    if not all(type(text) is str for text in texts):
+        raise InvalidInput(
+            f"{name} must be a name or a list of names; received {described(value)}."
+        )
+    return texts
+
+
 def function(value: Any, name: str, of: str) -> Callable[..., Any]:
     """Return a public argument that can be called."""
     if not callable(value):

@@ -30,6 +30,7 @@ __all__ = [
     "MissingBound",
     "NotConverged",
     "RecordsUnavailable",
+    "ResultWarning",
     "SimulationWarning",
     "UnsupportedConversion",
     "described",
@@ -107,6 +108,10 @@ class SimulationWarning(DpfastWarning):
 
 class BudgetWarning(DpfastWarning):
     """A budget that promises next to nothing, as far as public numbers say."""
+
+
+class ResultWarning(DpfastWarning):
+    """What makes a released result unreliable; it is also in the result's ``warnings``."""
 
 
 LONGEST_TEXT = 80

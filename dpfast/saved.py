@@ -1,4 +1,4 @@
-"""Fits as JSON and back: released numbers and public facts, which predict, compare and report."""
+"""Results as JSON and back: released numbers and public facts, which predict and report again."""
 
 from __future__ import annotations
 
@@ -12,32 +12,53 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.bayesopt.result import Tuning
 from dpfast.data.arithmetic import Arithmetic
 from dpfast.data.coding import Coding, Main
 from dpfast.data.scaling.units import Released
 from dpfast.data.schema import Binary, Categorical, Numeric
 from dpfast.data.splines import Spline
 from dpfast.documents import read_document, write_document
+from dpfast.effects.iv import TwoStage
+from dpfast.effects.results import TreatmentEffect
 from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.rows import FormulaRows, NewRows, OffsetRows
+from dpfast.inference.base import Result
 from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, adds_up
-from dpfast.inference.degrees import Covariance, VarianceNoise
+from dpfast.inference.degrees import DEFAULT_LEVEL, Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.hypotheses import Contrast, Ratios, WaldTest
+from dpfast.inference.margins import MarginalEffects
+from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows
 from dpfast.inference.results import Fit
 from dpfast.models.names import kind_of
 from dpfast.optimize.propagation import Curvature
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
+from dpfast.regression.quantiles.results import QuantileFits
+from dpfast.tables.distribution_table import DistributionTable
+from dpfast.tables.fitted import SubgroupFits
+from dpfast.tables.prefix_noise import PrefixNoise
+from dpfast.tables.results import CellEstimates, CellTable, QuantileTable
 
 __all__ = ["load", "save"]
 
-#: What the first line of a file says; another version is refused by name.
-FORMAT = "dpfast fit 2"
+#: What the first line of a file says of a fit, and of another result; another version is refused.
+FORMAT, RESULT = "dpfast fit 2", "dpfast result 1"
 
 #: Read as well: without a digest.
 OLDER = "dpfast fit 1"
 
+#: Under which key a format has its content.
+_KEYS = {FORMAT: "fit", OLDER: "fit", RESULT: "result"}
+
 LARGEST = 100_000_000  # bytes of a file: a fit of a thousand coefficients has some tens of millions
+
+#: Results besides fits.
+RESULTS = (
+    Contrast, WaldTest, Ratios, MarginalEffects, TreatmentEffect, TwoStage, QuantileFits, CellTable,
+    CellEstimates, DistributionTable, QuantileTable, SubgroupFits, Tuning,
+)  # fmt: skip
 
 _KINDS: dict[str, Any] = {
     kind.__name__: kind
@@ -45,6 +66,7 @@ _KINDS: dict[str, Any] = {
         GDP, ZCDP, PureDP, ApproxDP, Guarantee, Charge, Sum, Maximum, Rows, Prepaid, Covariance,
         VarianceNoise, Curvature, NewRows, FormulaRows, OffsetRows, NaturalRows, Coding,
         Main, Arithmetic, Spline, Numeric, Categorical, Binary, Released,
+        PrefixNoise, *RESULTS,
     )
 }  # fmt: skip
 
@@ -59,12 +81,12 @@ _FIT = {
 }  # fmt: skip
 
 
-def save(fit: Fit, path: str | os.PathLike[str]) -> None:
-    """Write a fit to a file, as JSON with a SHA-256 of it.
+def save(result: Result, path: str | os.PathLike[str]) -> None:
+    """Write a result to a file, as JSON with a SHA-256 of it.
 
     Parameters
     ----------
-    fit : Fit
+    result : Fit or another result
         All of it but :attr:`Fit.units`, which further fits of the same records are for.
     path : path
         What is there is replaced once all of the new file is on the disk; ``OSError`` if it cannot
@@ -84,20 +106,23 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
     >>> bool((dpfast.saved.load(path).conf_int() == fit.conf_int()).all())
     True
     """
-    if type(fit) is not Fit:
-        raise InvalidInput(f"save takes a fit of dpfast.fit; received {described(fit)}.")
-    write_document(path, _text(fit, FORMAT))
+    if type(result) not in (Fit, *RESULTS):
+        raise InvalidInput(
+            "save takes a fit or another result with a guarantee, such as one of "
+            f"{', '.join(kind.__name__ for kind in RESULTS)}; received {described(result)}."
+        )
+    write_document(path, _text(result, FORMAT if type(result) is Fit else RESULT))
 
 
-def _text(fit: Fit, form: str) -> str:
-    """Write the file in a format; all but the older one begin with the SHA-256 of the fit."""
-    content = json.dumps(_plain(fit), allow_nan=False)
+def _text(result: Result, form: str) -> str:
+    """Write the file in a format; all but the older one begin with the SHA-256 of the content."""
+    content = json.dumps(_plain(result), allow_nan=False)
     digest = "" if form == OLDER else f'"sha256": "{sha256(content.encode()).hexdigest()}", '
-    return f'{{"format": "{form}", {digest}"fit": {content}}}\n'
+    return f'{{"format": "{form}", {digest}"{_KEYS[form]}": {content}}}\n'
 
 
-def load(path: str | os.PathLike[str]) -> Fit:
-    """Read a fit that :func:`save` wrote to a file.
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a fit or another result that :func:`save` wrote to a file.
 
     Parameters
     ----------
@@ -105,8 +130,8 @@ def load(path: str | os.PathLike[str]) -> Fit:
 
     Returns
     -------
-    Fit
-        Predicts, compares and reports as the fit itself.
+    Fit or another result
+        Predicts, compares and reports as the result itself.
 
     Privacy
     -------
@@ -121,29 +146,31 @@ def load(path: str | os.PathLike[str]) -> Fit:
     content = read_document(path, LARGEST)
     try:
         document = json.loads(_checked(content))
-        if document["format"] not in (FORMAT, OLDER):
-            raise ValueError
-        result = _read(document["fit"])
-        if not _is_fit(result) or _text(result, document["format"]) != content.decode():
+        result = _read(document[_KEYS[document["format"]]])
+        right = _is_result if document["format"] == RESULT else _is_fit
+        if not right(result) or _text(result, document["format"]) != content.decode():
             raise ValueError
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError):
         raise InvalidInput(
-            f"{os.fspath(path)!r} is no fit that dpfast.saved.save wrote, was changed since, or is "
-            f"one of another version ({FORMAT!r} and {OLDER!r} are read). Save it again where it "
+            f"{os.fspath(path)!r} is no fit that dpfast.saved.save wrote, and no other result; or "
+            f"it was changed since, or is of another version ({', '.join(map(repr, _KEYS))} are "
+            "read). Save it again where it "
             "was made."
         ) from None
-    assert isinstance(result, Fit)
     return result
 
 
 def _checked(content: bytes) -> str:
     """Return the text once its digest is right, so that a changed file is not even parsed."""
-    beginning = f'{{"format": "{FORMAT}", "sha256": "'.encode()
-    if content.startswith(beginning):
-        digest, _, rest = content[len(beginning) :].partition(b'", "fit": ')
-        if sha256(rest[:-2]).hexdigest().encode() != digest:
-            raise ValueError
-    elif not content.startswith(f'{{"format": "{OLDER}", "fit": '.encode()):
+    for form in (FORMAT, RESULT):
+        beginning = f'{{"format": "{form}", "sha256": "'.encode()
+        if content.startswith(beginning):
+            key = f'", "{_KEYS[form]}": '.encode()
+            digest, _, rest = content[len(beginning) :].partition(key)
+            if sha256(rest[:-2]).hexdigest().encode() != digest:
+                raise ValueError
+            return content.decode()
+    if not content.startswith(f'{{"format": "{OLDER}", "fit": '.encode()):
         raise ValueError
     return content.decode()
 
@@ -171,6 +198,17 @@ def _is_fit(value: Any) -> bool:
     )
 
 
+def _is_result(value: Any) -> bool:
+    """Tell whether a parsed result has a promise that adds up, and can be shown."""
+    return (
+        type(value) in RESULTS
+        and isinstance(value.privacy, Guarantee)
+        and adds_up(value.privacy.total, value.privacy.composition)
+        and all(map(_is_fit, filter(None, getattr(value, "fits", ()))))
+        and bool(str(value.privacy) and value.summary() and value._columns(DEFAULT_LEVEL))
+    )
+
+
 def _names_of(kind: Any) -> tuple[str, ...]:
     if issubclass(kind, Budget):
         return kind.fields
@@ -186,6 +224,9 @@ def _plain(value: Any) -> Any:
         if not isinstance(number, float):
             return number
         return number if math.isfinite(number) else {"float": repr(number)}
+    if isinstance(value, Named):
+        named_parts = value.view(np.ndarray), value._names, value._columns
+        return {"named": [_plain(part) for part in named_parts]}
     if isinstance(value, np.ndarray):
         return {"array": _plain(value.astype(np.float64).tolist()), "shape": list(value.shape)}
     if isinstance(value, list):
@@ -214,6 +255,8 @@ def _read(content: Any) -> Any:
         return content
     if "float" in content:
         return float(content["float"])
+    if "named" in content:
+        return named(*_read(content["named"]))
     if "array" in content:
         return np.array(_read(content["array"]), dtype=np.float64).reshape(content["shape"])
     if "tuple" in content:

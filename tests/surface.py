@@ -34,7 +34,7 @@ HANDED = (
     "bayesopt.sklearn_losses.SklearnLosses", "bayesopt.updates.Update", "data.coding.Coding",
     "data.coding.Design", "data.streams.StreamedRecords", "inference.guarantees.Guarantee",
     "effects.iv.TwoStage", "effects.results.TreatmentEffect",
-    "inference.after_fit.MarginalEffects", "inference.after_fit.Ratios",
+    "inference.base.Result", "inference.margins.MarginalEffects", "inference.hypotheses.Ratios",
     "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest", "inference.named.Named",
     "inference.rendering.compare.Comparison", "inference.rendering.table.Summary",
     "inference.rendering.table.Table", "inference.rendering.transcript.ReportCheck",

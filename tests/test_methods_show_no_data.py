@@ -72,7 +72,8 @@ OBJECTIVE = Objective(dpfast.LogCosh(), dpfast.Mallows(2.0), 2, scale=1.0)
 #: Right values of arguments, by name, and where a method has its own, by class and method.
 RIGHT: dict[str, Any] = {
     "D": POINTS, "H_inverse": np.eye(3), "X": X, "Z": POINTS, "alpha": None, "apart": None,
-    "argument": "names", "audience": "paper",
+    "argument": "names", "audience": "paper", "average": False, "backend": "pandas",
+    "contrasts": [],
     "b": 1, "b_max": 2, "budget": dpfast.GDP(1.0),
     "contrast": [0.0, 1.0, 0.0], "covariates": ["a"], "delta": 1e-6,
     "dimension": 1, "direction": np.ones(3), "epsilon": 1.0, "every_level": False, "excess": 0.1,

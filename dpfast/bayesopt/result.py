@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import Array
-from dpfast.fit_requests.plain import plain_fields
+from dpfast.inference.base import FixedLevel
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import render_table
@@ -20,7 +21,8 @@ MIN_SHARE_SDS = 3.0
 MIN_SIGNAL_RATIO = 1.5
 
 
-class Tuning(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuning(FixedLevel):
     """Result, path and cost of a private search.  Its size does not depend on n.
 
     Attributes
@@ -139,7 +141,7 @@ class Tuning(NamedTuple):
             )
         return tuple(messages)
 
-    def summary(self) -> Summary:
+    def summary(self) -> Summary:  # type: ignore[override]
         """Summarise the result, its method and its cost as text, which notebooks show as HTML."""
         steps = len(self.iterates) - 1
         method_name = " (DP-GIBO)" if len(self.gradients) else " (choice by value)" * bool(steps)
@@ -155,12 +157,9 @@ class Tuning(NamedTuple):
             _rows(self.best_params), self.privacy, self.warnings,
         )  # fmt: skip
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON-able values."""
-        return plain_fields(self._asdict())
+    def _columns(self, level: float) -> dict[str, Any]:
+        """One row for each step."""
+        return {"step": np.arange(1, len(self.iterates)), **self.history}
 
 
 def _rows(best: Any) -> list[tuple[str, tuple[str, ...]]]:

@@ -21,7 +21,7 @@ from dpfast.curator.blackbox.vectors import RecordValues, checked_values
 from dpfast.curator.shares import Shares, share_receipt
 from dpfast.errors import DpfastError, DpfastWarning, InvalidInput, described, understood
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.planned_run import checked_progress
+from dpfast.fit_requests.planned_run import checked_progress, warn_of
 from dpfast.fit_requests.request import Account
 from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.optimize.schedules import checked_steps
@@ -160,7 +160,9 @@ def tune(
             if report is not None:
                 report(tuner.steps_paid * steps // tuner._settings.steps, steps)
         tuner.compare()
-        return tuner.result()
+        tuning = tuner.result()
+    warn_of(tuning)
+    return tuning
 
 
 class _BooleanLosses(InvalidInput):

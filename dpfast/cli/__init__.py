@@ -63,8 +63,10 @@ def _run(arguments: argparse.Namespace) -> int:
         warnings.showwarning = lambda message, *where: tell(str(message))
         try:
             from dpfast.cli import commands  # loads NumPy, so after the arguments are checked
+            from dpfast.fit_requests.planned_run import quietly
 
-            return commands.COMMANDS[arguments.command](arguments)
+            with quietly():  # tables have the warnings
+                return commands.COMMANDS[arguments.command](arguments)
         except BudgetExceeded as error:
             tell(str(error))
             return 3

@@ -17,8 +17,8 @@ from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, loss_of
 from dpfast.documents import write_document
 from dpfast.errors import InvalidInput
-from dpfast.fit_requests.plain import plain
 from dpfast.inference.composition import plain_spend
+from dpfast.inference.rendering.plain import plain
 
 
 def demo(arguments: argparse.Namespace) -> int:

@@ -19,10 +19,10 @@ from dpfast.data.columns import column_names, number_columns
 from dpfast.data.files import read_labels, read_numbers, read_table
 from dpfast.data.formula import columns_read
 from dpfast.errors import InferenceUnavailable, InvalidInput
-from dpfast.fit_requests.plain import plain
 from dpfast.fit_requests.request import hide_row_details
 from dpfast.inference.composition import plain_spend
 from dpfast.inference.degrees import UNCOUNTED, coverage
+from dpfast.inference.rendering.plain import plain
 
 
 def fit(arguments: argparse.Namespace) -> int:

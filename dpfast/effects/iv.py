@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri
 
 from dpfast.errors import InferenceUnavailable
-from dpfast.fit_requests.plain import plain_fields
+from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import short_number
 from dpfast.inference.rendering.table import Summary
-from dpfast.inference.summary import cells_of, headings, render_table
+from dpfast.inference.summary import cells_of, headings, of_first_cells, render_table
 
 Array = NDArray[np.float64]
 
 
-class TwoStage(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class TwoStage(Result):
     """Coefficients estimated with instruments.  Holds released numbers only, and no records.
 
     Attributes
@@ -120,18 +122,19 @@ class TwoStage(NamedTuple):
         rows = zip(self.names, cells_of(self, level), strict=True)
         return render_table(
             "dpfast: private two-stage least squares", facts, headings(level), rows, self.privacy,
-            self.warnings,
+            self.warnings, pvalues=of_first_cells(self.pvalues),
         )  # fmt: skip
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        low, high = self.conf_int(level).T
+        return {
+            "term": self.names, "estimate": self.params, "std_error": self.bse,
+            "statistic": self.zvalues, "p_value": self.pvalues, "conf_low": low, "conf_high": high,
+        }  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything published, as plain Python values (for JSON)."""
-        fields = self._asdict()
+        fields = super().to_dict()
         del fields["curve"]
-        fields["anderson_rubin"] = None if self.curve is None else self.anderson_rubin()
-        return plain_fields(fields)
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __repr__(self) -> str:
-        return f"<TwoStage of {self.response} on {self.endogenous}; {self.privacy.headline}>"
+        interval = None if self.curve is None else self.anderson_rubin().tolist()
+        return fields | {"anderson_rubin": interval}

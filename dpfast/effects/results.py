@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.fit_requests.plain import plain_fields
+from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import headings, render_table, row_of
 
 
-class TreatmentEffect(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class TreatmentEffect(Result):
     """Average effect of a treatment.  Holds released numbers only, and no records.
 
     Attributes
@@ -77,15 +79,13 @@ class TreatmentEffect(NamedTuple):
         row = row_of(self.estimate, self.bse, self.zvalue, self.pvalue, low, high)
         return render_table(
             "dpfast: private treatment effect", facts, headings(level, "effect"),
-            [("treatment", row)], self.privacy, self.warnings,
+            [("treatment", row)], self.privacy, self.warnings, pvalues=((self.pvalue,),),
         )  # fmt: skip
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything published, as plain Python values (for JSON)."""
-        return plain_fields(self._asdict())
-
-    def __repr__(self) -> str:
-        return f"<TreatmentEffect {self.estimate:.4g} +- {self.bse:.2g}; {self.privacy.headline}>"
+    def _columns(self, level: float) -> dict[str, Any]:
+        low, high = self.conf_int(level)
+        return {
+            "term": ["treatment"], "estimate": [self.estimate], "std_error": [self.bse],
+            "statistic": [self.zvalue], "p_value": [self.pvalue], "conf_low": [low],
+            "conf_high": [high],
+        }  # fmt: skip

@@ -15,9 +15,9 @@ from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator, Score
 from dpfast.estimators.folds import DealtFolds
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.plain import plain_fields
 from dpfast.fit_requests.request import _checked_ledger
 from dpfast.inference.guarantees import RELATION, Guarantee
+from dpfast.inference.rendering.plain import plain_fields
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger

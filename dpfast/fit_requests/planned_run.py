@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, ResultWarning
 from dpfast.fit_requests.partial import KeepReleased
 
 Progress = Callable[[int, int], None]
 Result = TypeVar("Result")
+
+#: Whether a result is part of another one, or simulated.
+_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 
 
 class Analysis(Generic[Result]):
@@ -68,8 +74,42 @@ def run(
     """
     report = checked_progress(progress, analysis.steps)
     with KeepReleased(analysis.so_far, privacy=analysis.guarantee, scales=lambda: analysis.units):
-        analysis.request.account.charge(label, memory)
-        return analysis.report(analysis.query(report))
+        with quietly():
+            analysis.request.account.charge(label, memory)
+            result = analysis.report(analysis.query(report))
+        warn_of(result)
+        return result
+
+
+class quietly:  # noqa: N801
+    """Let results that are parts of another one, or simulated, not warn."""
+
+    def __enter__(self) -> None:
+        self._token = _QUIET.set(True)
+
+    def __exit__(self, *error: object) -> None:
+        _QUIET.reset(self._token)
+
+
+def warn_of(result: Any) -> None:
+    """Warn of a released result, as its caller's line; where warnings are errors, log it.
+
+    What was paid for arrives, so a warning is never raised.
+    """
+    messages = () if _QUIET.get() else getattr(result, "warnings", ())
+    if not messages:
+        return
+    depth, frame = 2, sys._getframe(1)  # as stacklevel counts
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dpfast."):
+        depth, frame = depth + 1, frame.f_back
+    for message in messages:
+        try:
+            warnings.warn(message, ResultWarning, stacklevel=depth)
+        except Warning:
+            import logging  # it does not raise
+
+            with suppress(Exception):  # a caller's handler may
+                logging.getLogger("dpfast").warning("%s", message)
 
 
 class Query(Analysis[Result]):

@@ -59,8 +59,19 @@ class NewRows(NamedTuple):
             "they were; a fit of a data frame, a design or a formula takes tables."
         )
 
-    def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
-        """Return the derivative of the covariates by each column read, through all its terms."""
+    def changes(
+        self, X: Any, names: tuple[str, ...], contrasts: tuple[str, ...] = ()
+    ) -> list[Change]:
+        """Return the change of the covariates with each column read, through all its terms."""
+        columns = self._derivatives(X, names)
+        return [
+            column._replace(slopes=None, levels=self._at_zero_and_one(X, k, column.name))
+            if column.name in contrasts and column.slopes is not None
+            else column
+            for k, column in enumerate(columns)
+        ]
+
+    def _derivatives(self, X: Any, names: tuple[str, ...]) -> list[Change]:
         coding = self.coding
         if coding is None:
             shape = self.covariates(X).shape
@@ -75,6 +86,21 @@ class NewRows(NamedTuple):
             return columns
         # columns of an array go by position: their names may repeat
         return [column._replace(name=name) for column, name in zip(columns, names, strict=True)]
+
+    def _at_zero_and_one(
+        self, X: Any, place: int, name: str
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the covariates where a numeric column is 0, and where it is 1."""
+        from dpfast.data.columns import is_table
+
+        if is_table(X):
+            return both_ends(self, X, name)
+        ends = []
+        for value in (0.0, 1.0):
+            changed = real_array(X, "X").copy()
+            changed[:, place] = value
+            ends.append(self.covariates(changed))
+        return ends[0], ends[1]
 
     def _table(self, X: Any, coding: Coding) -> Any:
         """Return the coding's columns of rows that it has read."""
@@ -113,6 +139,18 @@ class NewRows(NamedTuple):
         return {name: [value] for name, value in zip(names, values, strict=True)}
 
 
+def both_ends(
+    rows: RowReader, table: Any, name: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the covariates of a table where a numeric column is 0, and where it is 1."""
+    from dpfast.data.columns import column, column_names
+
+    columns = {other: column(table, other) for other in column_names(table)}
+    n = len(columns[name])
+    low, high = [rows.covariates(columns | {name: np.full(n, end)}) for end in (0.0, 1.0)]
+    return low, high
+
+
 class OffsetRows(NamedTuple):
     """Reader of rows whose tables may have a column of offsets."""
 
@@ -128,9 +166,11 @@ class OffsetRows(NamedTuple):
         """Return the covariates as the inner reader does."""
         return self.inner.covariates(X)
 
-    def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
-        """Return the derivatives as the inner reader does."""
-        return self.inner.changes(X, names)
+    def changes(
+        self, X: Any, names: tuple[str, ...], contrasts: tuple[str, ...] = ()
+    ) -> list[Change]:
+        """Return the changes as the inner reader does."""
+        return self.inner.changes(X, names, contrasts)
 
     def centres(self) -> list[tuple[str, Any]] | None:
         """Return the centres as the inner reader does."""
@@ -175,16 +215,21 @@ class FormulaRows(NamedTuple):
 
         return self.inner.covariates(self.terms.covariates(X) if is_table(X) else X)
 
-    def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
-        """Return derivatives by the formula's columns: the chain rule through terms and units."""
+    def changes(
+        self, X: Any, names: tuple[str, ...], contrasts: tuple[str, ...] = ()
+    ) -> list[Change]:
+        """Return changes with the formula's columns: the chain rule through terms and units."""
         from dpfast.data.columns import is_table
         from dpfast.data.slopes import changes
 
         if not is_table(X):
-            return self.inner.changes(X, names)
+            return self.inner.changes(X, names, contrasts)
         inner = self.inner.changes(self.terms.covariates(X), names)
         columns = []
         for name, span, slopes, levels in changes(self.terms, X):
+            if name in contrasts and slopes is not None:
+                columns.append(Change(name, 1.0, None, both_ends(self, X, name)))
+                continue
             if slopes is None:
                 assert levels is not None
                 ends = self.inner.covariates(levels[0]), self.inner.covariates(levels[1])

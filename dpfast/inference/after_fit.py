@@ -3,116 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.errors import InferenceUnavailable, InvalidInput, described
-from dpfast.inference.degrees import coverage, t_intervals, t_pvalues, variances
-from dpfast.inference.named import named
-from dpfast.inference.rendering.methods import Shown
+from dpfast.arguments import flag, names_given
+from dpfast.errors import InvalidInput, described
+from dpfast.inference.base import Result
+from dpfast.inference.degrees import coverage
+from dpfast.inference.named import Named
+from dpfast.inference.refused import Refused
 
 if TYPE_CHECKING:
     from dpfast.inference.contrasts import Combination
-    from dpfast.inference.hypotheses import Contrast, WaldTest
+    from dpfast.inference.hypotheses import Contrast, Ratios, WaldTest
+    from dpfast.inference.margins import MarginalEffects
+    from dpfast.inference.rendering.table import Summary
 
 Array = NDArray[np.float64]
 
-AVERAGES = (
-    "an average of effects over the records is a query about them, which a fit does not pay for: "
-    "its interval needs the mean gradient of their effects. Pass the public rows at which effects "
-    "are wanted, such as fit.marginal_effects([[0.0, 1.0]]) or a table, or nothing for effects at "
-    "the centre of the columns, declared or estimated; received {received}."
-)
 
-NO_CENTRE = (
-    "effects depend on where they are taken, and no centre of {which} was declared or estimated. "
-    "Pass the public rows at which effects are wanted, such as a table of one row."
-)
-
-
-class Ratios(NamedTuple):
-    """Exponentials of linear combinations of coefficients; fields have shape (k,).
-
-    They are odds ratios of a logistic fit, and ratios of means of a log link. Where the response is
-    a logarithm they are ratios of its geometric means.
-
-    Attributes
-    ----------
-    estimate : ndarray of shape (k,)
-    interval : ndarray of shape (k, 2)
-        Exponentials of the ends of the combination's interval.
-    pvalues : ndarray of shape (k,)
-        Two-sided, of the ratio being 1.
-
-    Privacy
-    -------
-    Post-processing of a released fit: costs nothing.
-    """
-
-    estimate: Array
-    interval: Array
-    pvalues: Array
-
-    def __repr__(self) -> str:
-        names = getattr(self.estimate, "_names", None) or [""] * len(self.estimate)
-        rows = zip(names, self.estimate, self.interval, self.pvalues, strict=True)
-        return "\n".join(
-            f"{name} {e:.4g} [{a:.4g}, {b:.4g}], P = {p:.3g}" for name, e, (a, b), p in rows
-        )
-
-
-class MarginalEffects(NamedTuple):
-    """Effects of variables on the mean response at public rows; of shape (m, v) unless noted.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The v variables: columns that the model reads, levels but the reference one by one.  A
-        variable counts once, with all terms that contain it.
-    estimate : ndarray of shape (m, v)
-        Derivative of the mean response, in its own units, by the variable; of a declared level the
-        difference from the reference.
-    bse : ndarray of shape (m, v)
-        Standard errors by the delta method; they include the privacy noise.
-    pvalues : ndarray of shape (m, v)
-        Two-sided.
-    interval : ndarray of shape (m, v, 2)
-    at : dict of str to float or level, or None
-        The centre at which the effects are taken where no rows were given.
-
-    Privacy
-    -------
-    Post-processing of a released fit: costs nothing for public rows.
-    """
-
-    names: tuple[str, ...]
-    estimate: Array
-    bse: Array
-    pvalues: Array
-    interval: Array
-    at: dict[str, Any] | None = None
-
-    def __repr__(self) -> str:
-        lines = [] if self.at is None else [f"at the centre, {_written(self.at)}"]
-        for i, rows in enumerate(zip(self.estimate, self.interval, strict=True)):
-            lines += [f"row {i}"] * (len(self.estimate) > 1)
-            lines += [
-                f"{name} {e:.4g} [{a:.4g}, {b:.4g}]"
-                for name, e, (a, b) in zip(self.names, *rows, strict=True)
-            ]
-        return "\n".join(lines)
-
-
-def _written(at: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
-        for name, value in at.items()
-    )
-
-
-class AfterFit(Shown):
+class AfterFit(Refused, Result):
     """Tests, ratios, effects and joint intervals of released coefficients and their covariance.
 
     Examples
@@ -126,6 +38,37 @@ class AfterFit(Shown):
     >>> fit.confidence_ellipse("intercept", "x1", n_points=50).shape
     (50, 2)
     """
+
+    names: tuple[str, ...]
+    n_records: int
+    _covariance: Any
+
+    def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
+        """Summarise coefficients, facts and privacy in a table: text, HTML, LaTeX, Markdown."""
+        from dpfast.inference.summary import summary_of
+
+        return summary_of(self, coverage(level, alpha))  # type: ignore[arg-type]
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        fit: Any = self
+        columns = {"term": self.names, "estimate": np.asarray(fit.params)}
+        if self._covariance is None:
+            return columns
+        low, high = np.asarray(fit.conf_int(level)).T
+        return columns | {
+            "std_error": np.asarray(fit.bse), "statistic": np.asarray(fit.zvalues),
+            "p_value": np.asarray(fit.pvalues), "conf_low": low, "conf_high": high,
+        }  # fmt: skip
+
+    @property
+    def tvalues(self) -> Named:
+        """The same as :attr:`zvalues`, under the name statsmodels has, shape (p,)."""
+        return self.zvalues
+
+    @property
+    def nobs(self) -> int:
+        """The same as :attr:`n_records`, under the name statsmodels has."""
+        return self.n_records
 
     def t_test(
         self, contrast: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
@@ -231,21 +174,19 @@ class AfterFit(Shown):
         contrast : str, mapping of str to float, list of these, or array-like, optional
             As for :meth:`t_test`, without equations; by default every coefficient.
         """
-        from dpfast.inference.hypotheses import t_test
+        from dpfast.inference.hypotheses import ratios
 
-        level = coverage(level, alpha)
         rows, _ = self._combinations(contrast)
-        test = t_test(self, rows, 0.0)
-        with np.errstate(all="ignore"):  # of released numbers, in whatever units
-            ends = np.exp(t_intervals(level, test.estimate, test.bse, self._degrees(rows)))
-            found = Ratios(np.exp(test.estimate), ends, test.pvalues)
-        if contrast is not None:
-            return found
-        pair = ("low", "high")
-        return Ratios(*[named(field, self.names, pair) for field in found])
+        return ratios(self, rows, coverage(level, alpha))
 
     def marginal_effects(
-        self, X: Any = "centre", level: float = 0.95, *, alpha: float | None = None
+        self,
+        X: Any = "centre",
+        level: float = 0.95,
+        *,
+        alpha: float | None = None,
+        average: bool = False,
+        contrasts: str | Sequence[str] = (),
     ) -> MarginalEffects:
         """Compute effects of each variable on the mean at public rows, by the delta method.
 
@@ -260,6 +201,11 @@ class AfterFit(Shown):
             privately estimated centre of the columns, levels at their reference.  The result says
             where that is.  Not "overall" or "mean": averages over the records, or at their means,
             are queries about them.
+        average : bool
+            Whether effects are averaged over the rows of X, such as a public grid.
+        contrasts : str or sequence of str
+            Numeric columns of zeros and ones: their effect is the difference of the means at 1 and
+            at 0, not the derivative.
 
         Privacy
         -------
@@ -268,8 +214,9 @@ class AfterFit(Shown):
 
         Notes
         -----
-        The effect is a derivative, also for a column of zeros and ones.  For a declared level and
-        a binary column it is the difference from the reference.  After a schema it is for the
+        The effect is a derivative, unless ``contrasts`` names the column: that it has zeros and
+        ones is not public.  For a declared level and a binary column it is the difference from the
+        reference.  After a schema it is for the
         coded unit of a column, and for the column's own unit with ``fit.natural``.  Beyond the
         range to which a column is clipped predictions are constant, so the effect is 0.
 
@@ -282,57 +229,10 @@ class AfterFit(Shown):
         >>> bool(abs(at_zero.estimate[0, 0] - p * (1.0 - p) * fit.params[1]) < 1e-12)
         True
         """
-        level, at = coverage(level, alpha), None
-        if isinstance(X, str) and X == "centre":
-            at, X = self._centre()
-        if X is None or isinstance(X, str):
-            raise InferenceUnavailable(AVERAGES.format(received=described(X, text=True)))
-        rows = self._rows(X)
-        width, first = rows.shape[1], int(self._fit_intercept)
-        changes = self._new_rows.changes(X, self.names[first:width])
-        estimate = np.empty((len(rows), len(changes)))
-        gradients = np.zeros((*estimate.shape, len(self.params)))
-        with np.errstate(all="ignore"):  # of released numbers, in whatever units
-            once, twice = self._mean_slopes(rows @ self.params[:width] + self._offsets(X))
-            for j, change in enumerate(changes):
-                if change.slopes is not None:
-                    slopes = np.pad(change.unit * change.slopes, ((0, 0), (first, 0)))
-                    predictor_slope = slopes @ self.params[:width]
-                    estimate[:, j] = once * predictor_slope
-                    gradient = (twice * predictor_slope)[:, None] * rows + once[:, None] * slopes
-                else:
-                    assert change.levels is not None
-                    (at_reference, at_reference_gradient), (at_level, at_level_gradient) = [
-                        self._mean_and_gradient(x) for x in change.levels
-                    ]
-                    estimate[:, j], gradient = (
-                        at_level - at_reference,
-                        at_level_gradient - at_reference_gradient,
-                    )
-                gradients[:, j, :width] = gradient
-            flat = gradients.reshape(-1, len(self.params))
-            bse = np.sqrt(variances(flat, self.cov_params())).reshape(estimate.shape)
-            degrees = self._degrees(flat).reshape(estimate.shape)
-            pvalues = t_pvalues(estimate / bse, degrees)
-        ends = t_intervals(level, estimate, bse, degrees)
-        names = tuple([change.name for change in changes])
-        return MarginalEffects(names, estimate, bse, pvalues, ends, at)
+        from dpfast.inference.margins import marginal_effects
 
-    def _mean_and_gradient(self, covariates: Array) -> tuple[Array, Array]:
-        """Compute the mean response at rows without the intercept's ones, and its gradient."""
-        ones = np.ones((len(covariates), int(self._fit_intercept)))
-        rows = np.column_stack([ones, covariates])
-        t = rows @ self.params[: rows.shape[1]]
-        return self._response(t), self._mean_slopes(t)[0][:, None] * rows
-
-    def _centre(self) -> tuple[dict[str, Any], Any]:
-        """Return the declared or estimated centre of the columns, by name and as a row."""
-        centres = self._new_rows.centres()
-        lack = [] if centres is None else [name for name, value in centres if value is None]
-        if centres is None or lack:
-            which = " and ".join(map(repr, lack)) or "the columns"
-            raise InferenceUnavailable(NO_CENTRE.format(which=which))
-        return dict(centres), self._new_rows.row([value for _, value in centres])
+        level, average = coverage(level, alpha), flag(average, "average")
+        return marginal_effects(self, X, level, names_given(contrasts, "contrasts"), average)
 
     def _combinations(self, contrast: Any) -> tuple[Array, Array]:
         """Return rows of weights, those of single coefficients by default, and their values."""

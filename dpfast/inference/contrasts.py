@@ -1,4 +1,8 @@
-"""Linear combinations of coefficients by their names, and equations in them."""
+"""Linear combinations of coefficients by their names, and equations in them.
+
+Texts mean what they mean in formulaic and patsy, which may be missing and take less: formulaic 1.2
+drops the end of ``a = b = 0`` in silence and reads no ``1e-3``.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array, real_number
+from dpfast.arguments import did_you_mean, real_array, real_number
 from dpfast.errors import InvalidInput, described
+from dpfast.inference.rendering.editing import factor_of
 
 #: One linear combination of coefficients.
 Combination = str | Mapping[str, float]
@@ -19,6 +24,11 @@ _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 #: What may follow a name that ends.
 _ENDS = " \t+-*/=,)"
+
+#: A factor alone, or equal to zero.
+_FACTOR = re.compile(r"\s*([^,=]+?)\s*(=\s*0(?:\.0*)?\s*)?(?=,|$)")
+
+_OF_LEVELS = re.compile(r"^C\(\s*(.*?)\s*\)$")
 
 #: A text has at most so many open parentheses at a time.
 _DEEPEST = 50
@@ -68,6 +78,17 @@ def by_name(
     return np.array([row for row, _ in pairs]), value
 
 
+def written(row: Array, names: tuple[str, ...]) -> str:
+    """Write a linear combination by the names of its coefficients."""
+    terms = []
+    for weight, name in zip(row.tolist(), names, strict=True):
+        if weight:
+            size = "" if abs(weight) == 1.0 else f"{abs(weight):.6g}*"
+            terms.append(f"{'-' if weight < 0.0 else '+'} {size}{name}")
+    text = " ".join(terms) or "0"
+    return f"-{text[2:]}" if text[:2] == "- " else text.removeprefix("+ ")
+
+
 def _rows(
     combination: Any, names: tuple[str, ...], called: str
 ) -> list[tuple[Array, float | None]]:
@@ -95,7 +116,8 @@ def _unit(name: str, names: tuple[str, ...]) -> Array:
 def _place(name: Any, names: tuple[str, ...]) -> int:
     if name not in names:
         raise InvalidInput(
-            f"there is no coefficient {described(name, text=True)}; they are {list(names)}."
+            f"there is no coefficient {described(name, text=True)}{did_you_mean(name, names)}; "
+            f"they are {list(names)}."
         )
     if names.count(name) > 1:
         raise InvalidInput(
@@ -105,25 +127,45 @@ def _place(name: Any, names: tuple[str, ...]) -> int:
     return names.index(name)
 
 
+def _pattern(name: str) -> re.Pattern[str]:
+    """Match a name as it is or between backticks; of a term in parentheses with other spaces."""
+    exact = re.escape(name)
+    if "(" in name:
+        exact = r"\s*".join(map(re.escape, name.replace(" ", "")))
+    return re.compile(f"`{exact}`|{exact}")
+
+
 class _Text:
     """A recursive-descent parser: ``equations > sum > product > factor``."""
 
     def __init__(self, text: str, names: tuple[str, ...], called: str) -> None:
         self._rest = text.strip()
         self._names = names
-        self._longest = sorted(names, key=len, reverse=True)
+        longest = sorted(names, key=len, reverse=True)
+        self._patterns = {name: _pattern(name) for name in longest if name}
         self._called = called
         self._open = 0
         self._named = False  # whether an equation has a name so far
 
     def equations(self) -> list[tuple[Array, float | None]]:
         with np.errstate(all="ignore"):  # what is not finite is refused as a row of weights
-            read = [self._equation()]
+            read = self._part()
             while self._take(","):
-                read.append(self._equation())
+                read += self._part()
         if self._rest:
             raise self._refusal()
         return read
+
+    def _part(self) -> list[tuple[Array, float | None]]:
+        """Read an equation, or a factor, which is an equation for each of its levels."""
+        match = _FACTOR.match(self._rest)
+        factor = "" if match is None else _OF_LEVELS.sub(r"\1", match[1])
+        levels = [name for name in self._names if factor and factor_of(name) == factor]
+        if match is None or not levels or factor in self._names:
+            return [self._equation()]
+        self._rest = self._rest[match.end() :].lstrip()
+        value = None if match[2] is None else 0.0
+        return [(_unit(name, self._names), value) for name in levels]
 
     def _equation(self) -> tuple[Array, float | None]:
         self._named = False
@@ -164,9 +206,9 @@ class _Text:
             product = product.times(factor.constant)
 
     def _factor(self) -> _Affine:
-        name = next((name for name in self._longest if self._begins(name)), None)
+        name = next(filter(self._begins, self._patterns), None)
         if name is not None:
-            self._rest = self._rest[len(name) :].lstrip()
+            self._rest = self._rest[self._begins(name) :].lstrip()
             self._named = True
             return _Affine(_unit(name, self._names), 0.0)
         if self._take("("):
@@ -196,16 +238,20 @@ class _Text:
         return True
 
     def _begins_factor(self) -> bool:
-        return self._rest.startswith("(") or any(map(self._begins, self._longest))
+        return self._rest.startswith("(") or any(map(self._begins, self._patterns))
 
-    def _begins(self, name: str) -> bool:
-        """Return whether the rest begins with this name, and not with a longer word."""
-        following = self._rest[len(name) : len(name) + 1]
-        return bool(name) and self._rest.startswith(name) and (not following or following in _ENDS)
+    def _begins(self, name: str) -> int:
+        """Return the length of this name at the beginning of the rest; 0 if it is not there."""
+        match = self._patterns[name].match(self._rest)
+        if match is None:
+            return 0
+        following = self._rest[match.end() : match.end() + 1]
+        return match.end() if not following or following in _ENDS else 0
 
     def _refusal(self) -> InvalidInput:
         return InvalidInput(
-            f"{self._called} is neither a sum of coefficients nor an equation of such sums: they "
-            f'are {list(self._names)}. Write it like "first - 2*second" or "first = second", or '
+            f"{self._called} is neither a sum of coefficients nor an equation of such sums"
+            f"{did_you_mean(self._rest.partition('=')[0].strip(), self._names)}: they are "
+            f'{list(self._names)}. Write it like "first - 2*second" or "first = second", or '
             "as a mapping of names to weights."
         )

@@ -358,6 +358,11 @@ class Guarantee(NamedTuple):
         return replaced + alone
 
     @property
+    def counted(self) -> str:
+        """What n counts, as a heading, records or persons."""
+        return counted(self.relation)
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """Sentences without which the promise must not be read, such as that noise had a seed."""
         simulated = f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise"
@@ -431,6 +436,11 @@ def statement(total: Budget) -> str:
     if isinstance(total, ApproxDP):
         return f"(epsilon={total.epsilon:.6g}, delta={total.delta:.3g})-DP"
     return f"{total.values()[0]:.6g}-{KINDS[type(total)]}"
+
+
+def counted(relation: str) -> str:
+    """Name what n counts under a neighbouring relation, as a heading."""
+    return "Persons" if "one person" in relation else "Records"
 
 
 def group_relation(m: int) -> str:

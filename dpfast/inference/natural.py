@@ -33,10 +33,12 @@ class NaturalRows(NamedTuple):
         """Compute covariates, shape (m, q), without the intercept's ones."""
         return self._natural(self.coded.covariates(X) - self.constant)
 
-    def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
+    def changes(
+        self, X: Any, names: tuple[str, ...], contrasts: tuple[str, ...] = ()
+    ) -> list[Change]:
         """Compute changes of the coded rows, in original units."""
         converted = []
-        for name, _, slopes, levels in self.coded.changes(X, names):
+        for name, _, slopes, levels in self.coded.changes(X, names, contrasts):
             if slopes is not None:
                 converted.append(Change(name, 1.0, self._natural(slopes)))
             elif levels is not None:

@@ -422,8 +422,3 @@ class Fit(AfterFit):
             table["bse"] = self.bse.tolist()
             table["cov_params"] = self.cov_params().tolist()
         return table
-
-    def __repr__(self) -> str:
-        pairs = zip(self.names, self.params, strict=True)
-        terms = ", ".join(f"{name}={value:.4g}" for name, value in pairs)
-        return f"<Fit {terms}; {self.privacy.headline}>"

@@ -64,8 +64,13 @@ class RowReader(Protocol):
     def covariates(self, X: Any) -> NDArray[np.float64]:
         """Compute covariates, shape (m, q), without the intercept's ones."""
 
-    def changes(self, X: Any, names: tuple[str, ...]) -> list[Change]:
-        """Compute the change with each variable at new rows; ``names``: the design's columns."""
+    def changes(
+        self, X: Any, names: tuple[str, ...], contrasts: tuple[str, ...] = ()
+    ) -> list[Change]:
+        """Compute the change with each variable at new rows; ``names``: the design's columns.
+
+        Numeric columns in ``contrasts`` change from 0 to 1; the others have derivatives.
+        """
 
     def centres(self) -> list[tuple[str, Any]] | None:
         """List the declared or estimated centre of each column; None for one without."""

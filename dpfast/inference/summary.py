@@ -63,7 +63,15 @@ def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
     if fit._covariance is not None and not are_normal(fit.degrees_of_freedom):
         details.append(("Intervals", _degrees(fit)))
     rows = zip(fit.names, cells, strict=True)
-    return render_table(title, facts, columns, rows, fit.privacy, fit.warnings, remark, details)
+    pvalues = () if fit._covariance is None else of_first_cells(fit.pvalues)
+    return render_table(
+        title, facts, columns, rows, fit.privacy, fit.warnings, remark, details, pvalues
+    )
+
+
+def of_first_cells(pvalues: Any) -> tuple[tuple[float, ...], ...]:
+    """Give each row's p value to its first cell, the estimate."""
+    return tuple([(float(p),) for p in pvalues])
 
 
 def render_table(
@@ -71,10 +79,11 @@ def render_table(
     facts: Iterable[tuple[str, str]],
     columns: tuple[str, ...],
     rows: Iterable[tuple[str, tuple[str, ...]]],
-    privacy: Guarantee,
+    privacy: Guarantee | None,
     warnings: Iterable[str] = (),
     remark: str = "",
     details: Iterable[tuple[str, str]] = (),
+    pvalues: tuple[tuple[float, ...], ...] = (),
 ) -> Summary:
     """Build the summary of any result: rows by name, facts, privacy, warnings and details.
 
@@ -85,6 +94,29 @@ def render_table(
     for label, row in rows:
         labels.append(printable(label))
         cells.append(row)
+    notes, rest = ((), []) if privacy is None else _privacy(privacy)
+    facts = [
+        (privacy.counted if privacy and heading == "Records" else heading, printable(said))
+        for heading, said in facts
+    ]
+    return Summary(
+        Table(
+            title,
+            tuple(facts),
+            columns,
+            tuple(labels),
+            tuple(cells),
+            remark,
+            notes,
+            tuple(map(printable, warnings)),
+            (*_printable(details), *rest),
+            pvalues,
+        )
+    )
+
+
+def _privacy(privacy: Guarantee) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
+    """Write the promise in a few lines, and in full with what the total was spent on."""
     promise = [printable(line) for line in str(privacy).splitlines()]
     spent = [("Spent", line.removeprefix(SPENT)) for line in promise if line.startswith(SPENT)]
     rest = [
@@ -93,19 +125,7 @@ def render_table(
         if not line.startswith(SPENT)
     ]
     notes = f"Privacy: {privacy.in_one_line}", *privacy.conditions
-    return Summary(
-        Table(
-            title,
-            _printable(facts),
-            columns,
-            tuple(labels),
-            tuple(cells),
-            remark,
-            tuple(map(printable, notes)),
-            tuple(map(printable, warnings)),
-            (*_printable(details), *rest, *spent),
-        )
-    )
+    return tuple(map(printable, notes)), [*rest, *spent]
 
 
 def _printable(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

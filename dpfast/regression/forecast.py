@@ -20,6 +20,7 @@ from dpfast.arguments import (
 from dpfast.curator.noisy_release import Release, observed
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described, understood
+from dpfast.fit_requests.planned_run import quietly
 from dpfast.fit_requests.request import Account
 from dpfast.inference.degrees import coverage
 from dpfast.inference.rendering.renderings import html
@@ -435,7 +436,8 @@ class _Forecast:
             chosen = (k * n + np.arange(n)) * stride % len(y)
             X, y = X[chosen], y[chosen]
         rows, noise = _Standing(X, y, n), SeededNoise(k)
-        return self._widths(fit(rows, None, objective, privacy=mu, noise=noise))
+        with quietly():
+            return self._widths(fit(rows, None, objective, privacy=mu, noise=noise))
 
     def _widths(self, fitted: Fit) -> Array:
         """Return the widths of a fit's intervals; infinity for columns that were dropped."""

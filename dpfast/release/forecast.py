@@ -9,6 +9,7 @@ import numpy as np
 
 from dpfast.arguments import Array, number_in, real_number, whole_number
 from dpfast.errors import InvalidInput, NotConverged, described
+from dpfast.fit_requests.planned_run import quietly
 from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.models.objective import terms_of
@@ -246,16 +247,17 @@ class _Simulation(NamedTuple):
         target = direction @ exact.params
         errors, announced = [], []
         for seed in range(runs):
-            result: Any = release_functional(
-                X,
-                self.rows.y,
-                self.loss,
-                direction,
-                privacy=self.total,
-                domain=self.domain,
-                method=method,
-                noise=SeededNoise(seed),
-            )
+            with quietly():
+                result: Any = release_functional(
+                    X,
+                    self.rows.y,
+                    self.loss,
+                    direction,
+                    privacy=self.total,
+                    domain=self.domain,
+                    method=method,
+                    noise=SeededNoise(seed),
+                )
             errors.append(per_row * float(result.value - target))
             announced.append(per_row * float(result.noise_scale_bound[0]))
         sampling = float(np.sqrt(direction @ exact.cov_params() @ direction * per_row))

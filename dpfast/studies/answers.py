@@ -12,6 +12,7 @@ from dpfast.data.schema import Binary, Schema
 from dpfast.data.source import records
 from dpfast.effects import cox, treatment_effect, two_stage
 from dpfast.errors import InferenceUnavailable
+from dpfast.inference.base import summary_at
 from dpfast.inference.rendering.table import Summary
 from dpfast.models import Objective
 from dpfast.regression.formula import fit_formula
@@ -86,9 +87,7 @@ def _effect(request: StudyRequest, table: Any, schema: Schema, options: Options)
 
 def summary_of(request: StudyRequest, result: Any) -> Summary:
     """Summarise an answer as a table, at the level of the request."""
-    chosen_before = request.analysis == "quantiles"
-    summary: Summary = result.summary(*[] if chosen_before else [request.arguments["level"]])
-    return summary
+    return summary_at(result, request.arguments["level"])
 
 
 def ends_of(request: StudyRequest, result: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from dpfast.data.columns import column, number_columns
 from dpfast.data.formula import coding_from_formula
 from dpfast.data.schema import Schema
+from dpfast.fit_requests.planned_run import quietly
 from dpfast.inference.composition import amounts, plain_spend
 from dpfast.inference.rendering.digits import short_number
 from dpfast.privacy.budget import Budget
@@ -158,7 +159,8 @@ def expected_widths(
     widths_by_name: dict[str, list[float]] = {}
     for seed in range(SIMULATIONS):
         noise = SeededNoise(seed)
-        result = answered(request, table, schema, privacy=spend, ledger=None, noise=noise)
+        with quietly():
+            result = answered(request, table, schema, privacy=spend, ledger=None, noise=noise)
         for name, ends in ends_of(request, result).items():
             interval_widths = np.ptp(ends, axis=-1).ravel()
             known = interval_widths[~np.isnan(interval_widths)]  # suppressed cells have no interval

@@ -21,7 +21,7 @@ from dpfast.errors import (
     understood,
 )
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.plain import plain
+from dpfast.inference.rendering.plain import plain
 from dpfast.inference.rendering.study import report_of
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger

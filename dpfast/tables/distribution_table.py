@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput, described
-from dpfast.fit_requests.plain import plain_fields
+from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.table import Summary
@@ -29,7 +30,8 @@ from dpfast.tables.results import CellEstimates, QuantileTable, normal_half_widt
 Array = NDArray[np.float64]
 
 
-class DistributionTable(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class DistributionTable(Result):
     """Noisy counts of a column below public thresholds, by cell.  Holds no records.
 
     Attributes
@@ -289,16 +291,8 @@ class DistributionTable(NamedTuple):
                 "from 0."
             )
 
-    def to_frame(self) -> Any:
-        """Return a data frame with one row for each cell and bin: its levels, edge and share.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The levels, ``upto`` (the upper edge) and ``share``; missing in suppressed cells.
-        """
-        from pandas import DataFrame
-
+    def _columns(self, level: float) -> dict[str, Any]:
+        """One row for each cell and bin: its levels, its upper edge and the share up to it."""
         cells = list(itertools.product(*self.levels, self.edges[1:].tolist()))
         names = (*self.by, "upto")
         frame: dict[str, Any] = {name: [cell[k] for cell in cells] for k, name in enumerate(names)}
@@ -307,7 +301,7 @@ class DistributionTable(NamedTuple):
             monotone(row, n) / n if shown else np.full(row.size, np.nan)
             for row, n, shown in zip(flat, counts, self.told.ravel(), strict=True)
         ]
-        return DataFrame(frame | {"share": np.concatenate(shares)})
+        return frame | {"share": np.concatenate(shares)}
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """Return the quartiles of each cell and the budget spent."""
@@ -315,19 +309,7 @@ class DistributionTable(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything published, as plain Python values (for JSON)."""
-        fields = self._asdict()
-        fields["noise"] = self.noise._asdict()
-        return plain_fields(fields)
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __repr__(self) -> str:
-        cells = f"{self.counts.size} cells" if self.by else "one cell"
-        return (
-            f"<DistributionTable of {self.column}: {self.noise.n_bins} bins, {cells}, "
-            f"{self.n_records} records; {self.privacy.headline}>"
-        )
+        return super().to_dict() | {"noise": self.noise._asdict()}
 
 
 def checked_probabilities(probabilities: Any) -> Array:

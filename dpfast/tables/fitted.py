@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from dpfast.errors import InvalidInput, described
-from dpfast.fit_requests.plain import plain_fields
+from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.rendering.plain import plain_fields
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.results import Fit
 from dpfast.inference.summary import cells_of, headings, render_table
@@ -24,7 +26,8 @@ Array = NDArray[np.float64]
 MAX_DEGREES = 1e9
 
 
-class SubgroupFits(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class SubgroupFits(Result):
     """Regression fitted in each level of a grouping.  Holds no records.
 
     Attributes
@@ -129,29 +132,19 @@ class SubgroupFits(NamedTuple):
             for j, name in enumerate(self.names)
         }
 
-    def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
-        """Return a data frame with one row for each level and coefficient.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The level, ``count``, ``name``, ``coef``, ``std_err``, ``low`` and ``high``.
-        """
-        from pandas import DataFrame
-
-        level, p = coverage(level, alpha), len(self.names)
+    def _columns(self, level: float) -> dict[str, Any]:
+        """One row for each level and coefficient."""
+        p = len(self.names)
         ends = np.stack([self.conf_int(name, level) for name in self.names], axis=1)
-        return DataFrame(
-            {
-                self.by: [value for value in self.levels for _ in range(p)],
-                "count": np.repeat(self.counts, p),
-                "name": list(self.names) * len(self.levels),
-                "coef": self.params.ravel(),
-                "std_err": self.bse.ravel(),
-                "low": ends[..., 0].ravel(),
-                "high": ends[..., 1].ravel(),
-            }
-        )
+        return {
+            self.by: [value for value in self.levels for _ in range(p)],
+            "count": np.repeat(self.counts, p),
+            "term": list(self.names) * len(self.levels),
+            "estimate": self.params.ravel(),
+            "std_error": self.bse.ravel(),
+            "conf_low": ends[..., 0].ravel(),
+            "conf_high": ends[..., 1].ravel(),
+        }
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """Return a table of all coefficients, tests of equality, and the budget spent."""
@@ -162,6 +155,11 @@ class SubgroupFits(NamedTuple):
             (f"{level_name}: {name}", too_small if cells is None else cells[j])
             for j, name in enumerate(self.names)
             for level_name, cells in zip(self.levels, cells_by_level, strict=True)
+        ]
+        pvalues = [
+            (float("nan") if fit is None else float(fit.pvalues[j]),)
+            for j in range(len(self.names))
+            for fit in self.fits
         ]
         counts = ", ".join(
             f"{level_name} {count:.0f}" if count >= self.least else f"{level_name} {TOO_SMALL}"
@@ -176,14 +174,14 @@ class SubgroupFits(NamedTuple):
         )
         return render_table(
             "dpfast: private fits by level", facts, headings(level), rows, self.privacy,
-            self.warnings,
+            self.warnings, pvalues=tuple(pvalues),
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything published, as plain Python values (for JSON)."""
-        fields = self._asdict()
+        fields = super().to_dict()
         del fields["unfinished"]
-        return plain_fields(fields | {"equality": self.equality()})
+        return fields | {"equality": plain_fields(self.equality())}
 
     def _each(self, field: str) -> Array:
         """Stack one attribute of the fits, NaN where a level was not fitted."""
@@ -196,12 +194,6 @@ class SubgroupFits(NamedTuple):
                 f"name must be one of {list(self.names)}; received {described(name)}."
             )
         return self.names.index(name)
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __repr__(self) -> str:
-        return f"<SubgroupFits by {self.by}, {len(self.levels)} levels; {self.privacy.headline}>"
 
 
 def _welch(params: Array, errors: Array, degrees: Array) -> tuple[float, float]:

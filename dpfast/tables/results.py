@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described
-from dpfast.fit_requests.plain import plain_fields
+from dpfast.inference.base import FixedLevel, Result
 from dpfast.inference.degrees import coverage, t_half_widths
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import by_error, printable, short_number
@@ -39,7 +40,8 @@ AT_AN_END = (
 TOO_SMALL = "too small"
 
 
-class CellTable(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class CellTable(Result):
     """Counts, shares and means by cell.  Holds released numbers only, and no records.
 
     Attributes
@@ -167,32 +169,21 @@ class CellTable(NamedTuple):
             error = np.sqrt(clipped * (1.0 - clipped) / denominator + noise / denominator**2)
         return share, error
 
-    def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
-        """Return a data frame with one row for each cell.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The levels; ``count`` with ``count_low`` and ``count_high``, ``share`` with
-            ``share_std_err``; and of each column its mean under its own name, with ``_std_err``,
-            ``_low`` and ``_high``.  Missing where a cell is suppressed.
-        """
-        from pandas import DataFrame
-
-        level = coverage(level, alpha)
+    def _columns(self, level: float) -> dict[str, Any]:
+        """One row for each cell: levels, count, share, and the mean of each column by its name."""
         cells = list(itertools.product(*self.levels))
-        levels: dict[str, Any] = {
+        columns: dict[str, Any] = {
             name: [cell[k] for cell in cells] for k, name in enumerate(self.by)
         }
         low, high = np.moveaxis(self.conf_int(level=level), -1, 0)
         share, error = self.shares()
-        numbers = {"count": self.counts, "count_low": low, "count_high": high}
-        numbers |= {"share": share, "share_std_err": error}
+        numbers = {"count": self.counts, "count_conf_low": low, "count_conf_high": high}
+        numbers |= {"share": share, "share_std_error": error}
         for j, name in enumerate(self.columns):
             low, high = np.moveaxis(self.conf_int(name, level), -1, 0)
-            numbers |= {name: self.mean[j], f"{name}_std_err": self.bse[j]}
-            numbers |= {f"{name}_low": low, f"{name}_high": high}
-        return DataFrame(levels | {name: values.ravel() for name, values in numbers.items()})
+            numbers |= {name: self.mean[j], f"{name}_std_error": self.bse[j]}
+            numbers |= {f"{name}_conf_low": low, f"{name}_conf_high": high}
+        return columns | {name: values.ravel() for name, values in numbers.items()}
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """Return the table and the budget spent, as text with forms for notebooks and papers."""
@@ -220,10 +211,6 @@ class CellTable(NamedTuple):
         title = "means by cell" if several else f"means of {self.columns[0]}"
         return _shown(self, title, ("count", "mean", "std err", *_ends(level)), rows)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything published, as plain Python values (for JSON)."""
-        return plain_fields(self._asdict())
-
     def _place(self, column: Any) -> int:
         if not isinstance(column, str) or column not in self.columns:
             raise InvalidInput(
@@ -232,14 +219,9 @@ class CellTable(NamedTuple):
             )
         return self.columns.index(column)
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
-    def __repr__(self) -> str:
-        return f"<CellTable {_called(self)}; {self.privacy.headline}>"
-
-
-class QuantileTable(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantileTable(FixedLevel):
     """Quantiles by cell, with intervals.  Holds released numbers only, and no records.
 
     Attributes
@@ -293,31 +275,22 @@ class QuantileTable(NamedTuple):
         """Warning of few records in declared cells, from released counts."""
         return _unmatched(self, (self.column,))
 
-    def to_frame(self) -> Any:
-        """Return a data frame with one row for each cell and probability.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The levels, ``count``, ``probability``, ``quantile``, ``low`` and ``high``.
-        """
-        from pandas import DataFrame
-
+    def _columns(self, level: float) -> dict[str, Any]:
+        """One row for each cell and probability."""
         cells = list(itertools.product(*self.levels, self.probabilities))
         index_names = (*self.by, "probability")
         index: dict[str, Any] = {
             name: [cell[k] for cell in cells] for k, name in enumerate(index_names)
         }
-        n_probabilities = len(self.probabilities)
-        counts = {"count": np.repeat(self.counts.ravel(), n_probabilities)}
-        ends = {
-            name: np.moveaxis(getattr(self, name), 0, -1).ravel()
-            for name in ("quantile", "low", "high")
+        estimates = {"estimate": self.quantile, "conf_low": self.low, "conf_high": self.high}
+        return {
+            **{name: index[name] for name in self.by},
+            "count": np.repeat(self.counts.ravel(), len(self.probabilities)),
+            "probability": index["probability"],
+            **{name: np.moveaxis(v, 0, -1).ravel() for name, v in estimates.items()},
         }
-        levels = {name: index[name] for name in self.by}
-        return DataFrame(levels | counts | {"probability": index["probability"]} | ends)
 
-    def summary(self) -> Summary:
+    def summary(self) -> Summary:  # type: ignore[override]
         """Return the table and the budget spent, as text with forms for notebooks and papers."""
         rows = []
         for label, k in _rows(self):
@@ -331,18 +304,9 @@ class QuantileTable(NamedTuple):
         headings = ("count", "share", "quantile", *_ends(self.level))
         return _shown(self, f"quantiles of {self.column}", headings, rows)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything published, as plain Python values (for JSON)."""
-        return plain_fields(self._asdict())
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __repr__(self) -> str:
-        return f"<QuantileTable {_called(self)}; {self.privacy.headline}>"
-
-
-class CellEstimates(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class CellEstimates(Result):
     """One statistic of a column by cell, with standard errors.  Holds no records.
 
     Attributes
@@ -399,24 +363,18 @@ class CellEstimates(NamedTuple):
         ends = np.stack([self.estimate - half, self.estimate + half], axis=-1)
         return np.clip(ends, *self.limits)
 
-    def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
-        """Return a data frame with one row for each cell.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The levels, ``count``, the statistic, ``std_err``, ``low`` and ``high``.
-        """
-        from pandas import DataFrame
-
+    def _columns(self, level: float) -> dict[str, Any]:
+        """One row for each cell."""
         cells = list(itertools.product(*self.levels))
-        low, high = np.moveaxis(self.conf_int(level, alpha=alpha), -1, 0)
-        numbers = {"count": self.counts, self.statistic: self.estimate, "std_err": self.bse}
-        numbers |= {"low": low, "high": high}
+        low, high = np.moveaxis(self.conf_int(level), -1, 0)
+        numbers = {"count": self.counts, "estimate": self.estimate, "std_error": self.bse}
+        numbers |= {"conf_low": low, "conf_high": high}
         levels: dict[str, Any] = {
             name: [cell[k] for cell in cells] for k, name in enumerate(self.by)
         }
-        return DataFrame(levels | {name: values.ravel() for name, values in numbers.items()})
+        statistic = [self.statistic] * len(cells)
+        values = {name: array.ravel() for name, array in numbers.items()}
+        return levels | {"column": [self.column] * len(cells), "term": statistic} | values
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """Return the table and the budget spent, as text with forms for notebooks and papers."""
@@ -432,22 +390,11 @@ class CellEstimates(NamedTuple):
         headings = ("count", "estimate", "std err", *_ends(level))
         return _shown(self, f"{self.statistic} of {self.column}", headings, rows)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything published, as plain Python values (for JSON)."""
-        return plain_fields(self._asdict())
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __repr__(self) -> str:
-        return f"<CellEstimates ({self.statistic}) {_called(self)}; {self.privacy.headline}>"
-
-
-#: Any table by cell.
-AnyTable = CellTable | QuantileTable | CellEstimates
-
 
 # ---- rendering --------------------------------------------------------------------------
+
+
+AnyTable = CellTable | QuantileTable | CellEstimates
 
 
 def _rows(table: AnyTable) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -510,11 +457,6 @@ def _estimate(value: float, error: float, low: float, high: float) -> tuple[str,
     if not math.isfinite(error):
         return TOO_SMALL, "", "", ""
     return tuple(by_error([float(value), float(error), float(low), float(high)], float(error)))
-
-
-def _called(table: AnyTable) -> str:
-    cells = f"{table.counts.size} cells" if table.by else "one cell"
-    return f"of {cells}, {table.n_records} records"
 
 
 def normal_half_width(level: float) -> float:

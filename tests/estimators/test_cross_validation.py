@@ -32,8 +32,8 @@ from dpfast.estimators import (
     cross_validate,
 )
 from dpfast.estimators.regressors import PrivateRegressor
-from dpfast.fit_requests.plain import plain
 from dpfast.fit_requests.request import Account
+from dpfast.inference.rendering.plain import plain
 from tests.estimators.attacks import attained
 from tests.loops import each
 

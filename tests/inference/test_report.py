@@ -22,7 +22,7 @@ from dpfast.estimators import DPHuberRegressor
 from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.composition import composed
 from dpfast.inference.guarantees import group_relation
-from dpfast.inference.rendering.methods import REFUSED
+from dpfast.inference.refused import REFUSED
 from dpfast.inference.rendering.page import page
 from dpfast.inference.rendering.transcript import (
     BEGIN,
@@ -489,11 +489,17 @@ def test_what_is_no_fit_is_refused(bad):
 def test_a_frame_has_the_numbers_by_name(fit):
     pytest.importorskip("pandas")
     frame = fit.to_frame(alpha=0.1)
-    assert list(frame.index) == list(fit.names)
-    for name in ("params", "bse", "zvalues", "pvalues"):
-        np.testing.assert_array_equal(frame[name], getattr(fit, name))
-    np.testing.assert_array_equal(frame[["low", "high"]], fit.conf_int(0.9))
-    assert list(fit_of(["a"], inference=False).to_frame()) == ["params"]
+    assert list(frame.term) == list(fit.names)
+    fields = {
+        "estimate": "params",
+        "std_error": "bse",
+        "statistic": "zvalues",
+        "p_value": "pvalues",
+    }
+    for name, field in fields.items():
+        np.testing.assert_array_equal(frame[name], getattr(fit, field))
+    np.testing.assert_array_equal(frame[["conf_low", "conf_high"]], fit.conf_int(0.9))
+    assert list(fit_of(["a"], inference=False).to_frame()) == ["term", "estimate"]
 
 
 def test_names_of_statsmodels(fit):

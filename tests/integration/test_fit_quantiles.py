@@ -84,7 +84,7 @@ def test_intervals_hold_one_by_one_or_together():
     assert "90%, all hold together" in text and max(map(len, text.splitlines())) <= 79
     assert "one at a time" in found.summary(simultaneous=False)
     assert json.loads(json.dumps(found.to_dict()))["taus"] == list(LEVELS)
-    assert repr(found).startswith("<QuantileFits 0.25, 0.5, 0.75")
+    assert repr(found).startswith("QuantileFits: ")
 
 
 def test_raw_columns_buy_units_once():

@@ -119,7 +119,7 @@ def test_what_was_not_written_by_save_is_refused(tmp_path):
             load(path)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.json")
-    with pytest.raises(InvalidInput, match="save takes a fit"):
+    with pytest.raises(InvalidInput, match="save takes a fit or another result"):
         save(1.0, tmp_path / "one.json")
 
 

@@ -271,7 +271,7 @@ def test_frames_and_pages_have_every_cell():
     )
     frame = found.to_frame(0.9)
     assert len(frame) == 8 and list(frame.region[:3]) == ["north", "north", "south"]
-    assert {"count_low", "share_std_err", "pay", "poor_high"} <= set(frame)
+    assert {"count_conf_low", "share_std_error", "pay", "poor_conf_high"} <= set(frame)
     assert frame.pay[0] == found.mean[0, 0, 0]
     summary = found.summary()
     assert len(summary.table.labels) == 16
@@ -280,7 +280,7 @@ def test_frames_and_pages_have_every_cell():
         population(800), "pay", ["region", "sex"], (0.25, 0.5), schema=SCHEMA, privacy=1.0
     )
     frame = middle.to_frame()
-    assert len(frame) == 16 and frame["quantile"][1] == middle.quantile[1, 0, 0]
+    assert len(frame) == 16 and frame["estimate"][1] == middle.quantile[1, 0, 0]
     assert middle.to_dict()["quantile"][0][0] == middle.quantile[0, 0].tolist()
     json.dumps(found.to_dict()["levels"])
 

@@ -1,9 +1,14 @@
-"""Arrays of coefficients with their names, as text and as pandas objects."""
+"""Arrays of numbers with their names, as text and as data frames."""
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
+from dpfast.errors import InvalidInput, described
+from dpfast.inference.base import FRAMES
 from dpfast.inference.named import Names
 from dpfast.inference.rendering.digits import printable
 
@@ -35,3 +40,29 @@ def in_pandas(values: Any, names: Names, columns: Names) -> Any:
     if values.ndim == 1:
         return Series(values, index=index)
     return DataFrame(values, index=index, columns=None if columns is None else list(columns))
+
+
+def frame(columns: dict[str, Any], about: dict[str, Any], backend: str | None) -> Any:
+    """Make a data frame of a package that is installed; it says privacy and warnings of itself."""
+    if backend not in (None, *FRAMES):
+        raise InvalidInput(
+            f"backend must be one of {list(FRAMES)}, or None for the first of them that is "
+            f"installed; received {described(backend, text=True)}."
+        )
+    package = _package(FRAMES if backend is None else (backend,))
+    columns = {name: list(values) for name, values in columns.items()}
+    if package.__name__ == "pyarrow":
+        said = {key: json.dumps(value) for key, value in about.items()}
+        return package.table(columns).replace_schema_metadata(said)
+    made = package.DataFrame(columns)
+    if package.__name__ == "pandas":
+        made.attrs.update(about)
+    return made
+
+
+def _package(names: tuple[str, ...]) -> Any:
+    for name in names:
+        with suppress(ImportError):
+            return import_module(name)
+    wanted = " or ".join(names)
+    raise ImportError(f"a data frame needs {wanted}: pip install {names[0]}.")

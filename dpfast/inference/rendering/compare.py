@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -17,8 +18,8 @@ from dpfast.inference.summary import coded_of
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Entry, Ledger
 
-#: Rows below the coefficients.
-RECORDS, PAID, EPSILON = "Records", "Privacy paid", "epsilon at delta = 1e-6"
+#: Rows below the coefficients, and below what n counts.
+PAID, EPSILON = "Privacy paid", "epsilon at delta = 1e-6"
 
 
 class Comparison(Summary):
@@ -99,6 +100,7 @@ def _compared(fits: Any, names: Sequence[str] | None, ledger: Ledger | None) -> 
         tuple([_paid(fit) for fit in fits]),
         tuple([short_number(fit.privacy.epsilon(1e-6)) for fit in fits]),
     ]
+    counted = " or ".join(sorted({fit.privacy.counted for fit in fits}))
     pairs = list(zip(columns, fits, strict=True))
     table = Table(
         "dpfast: fits side by side",
@@ -110,12 +112,13 @@ def _compared(fits: Any, names: Sequence[str] | None, ledger: Ledger | None) -> 
             ]
         ),
         columns,
-        (*map(printable, labels), RECORDS, PAID, EPSILON),
+        (*map(printable, labels), counted, PAID, EPSILON),
         tuple(body),
         "Standard errors, privacy noise included, in parentheses.",
         (*[f"{name}: {_promise(fit)}" for name, fit in pairs], sentence),
         tuple([printable(f"{name}: {remark}") for name, fit in pairs for remark in fit.warnings]),
         tuple([(name, printable(f"{fit.model}; {fit.method}")) for name, fit in pairs]),
+        tuple([tuple([_pvalue(fit, name) for fit in fits]) for name in labels]),
     )
     comparison = Comparison(table)
     comparison.together = together
@@ -131,6 +134,11 @@ def _cell(fit: Fit, name: str) -> str:
     error = float(fit.bse[k])
     estimate, width = by_error([float(fit.params[k]), error], error)
     return f"{estimate} ({width})"
+
+
+def _pvalue(fit: Fit, name: str) -> float:
+    known = name in fit.names and fit._covariance is not None
+    return float(fit.pvalues[fit.names.index(name)]) if known else math.nan
 
 
 def _paid(fit: Fit) -> str:

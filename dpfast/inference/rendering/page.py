@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.inference.guarantees import counted
 from dpfast.inference.rendering.digits import printable, short_number
 from dpfast.inference.rendering.renderings import html
 from dpfast.inference.rendering.table import Table
 from dpfast.inference.rendering.transcript import BEGIN, END, digest, numbers, written
-from dpfast.inference.rendering.wording import WORDINGS, Wording
+from dpfast.inference.rendering.wording import FIRST, WORDINGS, Wording
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
@@ -49,7 +50,7 @@ def page(content: dict[str, Any]) -> str:
         void(content["privacy"]),
         f"<h2>{words.results}</h2>",
         *results(content, words),
-        _facts(content, words.units),
+        _facts(content, words),
         f"<h2>{words.privacy}</h2>",
         in_words(content),
         "<h2>Warnings</h2>\n" + _list(content["warnings"]),
@@ -106,13 +107,15 @@ def void(privacy: dict[str, Any]) -> str:
     return ""
 
 
-def _facts(content: dict[str, Any], units: str) -> str:
+def _facts(content: dict[str, Any], words: Wording) -> str:
+    relation = content["privacy"]["relation"]
+    n_counts = "Records" if words is FIRST else counted(relation)
     facts = (
-        *([(units, content["coded"])] if "coded" in content else []),
+        *([(words.units, content["coded"])] if "coded" in content else []),
         ("Model", content["model"]),
         ("Method", content["method"]),
-        ("Records", str(content["n_records"])),
-        ("Relation", content["privacy"]["relation"]),
+        (n_counts, str(content["n_records"])),
+        ("Relation", relation),
     )
     said = "".join(
         f"<dt>{heading}</dt><dd>{escape(printable(text))}</dd>\n" for heading, text in facts

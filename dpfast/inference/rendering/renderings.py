@@ -19,11 +19,18 @@ WIDTH = 79
 COLUMN, NAMES = 11, 16
 COLUMNS = {"z": 10, "P>|z|": 9, "t": 10, "P>|t|": 9}
 
+#: Rows of a screen, and facts that count what was protected.
+SCREEN, COUNTED = 20, ("Records", "Persons")
+
 #: Title of the folded details.
 FOLD = "How it was made, and what each part cost"
 
 #: A number in a cell, as Python writes it.
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e([+-]\d+))?")
+
+
+#: Stars behind a number.
+STARS = re.compile(r"\*+")
 
 
 # ---- text ----------------------------------------------------------------------------------------
@@ -44,6 +51,24 @@ def text(table: Table) -> str:
     for warning in table.warnings:
         lines += _wrapped("Warning: ", warning)
     return "\n".join(lines)
+
+
+def screen(kind: str, table: Table, headline: str | None, warnings: int) -> str:
+    """Write numbers for one screen, below what they are of, their promise and their warnings."""
+    about = [f"{said} {what.lower()}" for what, said in table.facts if what in COUNTED]
+    about += [f"at {said}" for what, said in table.facts if what == "At"]
+    about += [] if headline is None else [headline]
+    if warnings:
+        about.append(f"{warnings} warning{'s' * (warnings > 1)}, see .warnings")
+    if len(table.labels) > SCREEN:
+        hidden = len(table.labels) - SCREEN + 1
+        labels, cells = table.labels[: SCREEN - 1], table.cells[: SCREEN - 1]
+        body = _text_table(table._replace(labels=labels, cells=cells))
+        body.append(f"... and {hidden} more rows, see .to_frame()")
+    else:
+        body = _text_table(table) if table.labels else []
+    lines = [f"{kind}: {'; '.join(about)}" if about else kind, *filter(None, body)]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def explained(table: Table) -> str:
@@ -154,10 +179,13 @@ def latex(table: Table, paper: Paper) -> str:
         " & ".join([_latex(label), *(_latex_cell(_rounded(cell, paper.digits)) for cell in cells)])
         for label, cells in rows
     ]
-    said = [
-        *([_latex(table.remark)] if table.remark else []),
+    facts = [
         *(f"{_latex(heading)}: {_latex(words)}" for heading, words in table.facts),
         *(_latex(line.strip()) for line in table.notes),
+    ]
+    said = [
+        *([_latex(table.remark)] if table.remark and (paper.notes or _has_stars(table)) else []),
+        *(facts if paper.notes else []),
         *(f"Warning: {_latex(warning)}" for warning in table.warnings),
     ]
     caption = _latex(table.title if paper.caption is None else paper.caption)
@@ -182,12 +210,16 @@ def latex(table: Table, paper: Paper) -> str:
                     *(rf"{line}\par" for line in said),
                     r"\end{minipage}",
                 ]
-                if paper.notes
+                if said
                 else []
             ),
             r"\end{table}",
         ]
     )
+
+
+def _has_stars(table: Table) -> bool:
+    return any("*" in cell for cells in table.cells for cell in cells)
 
 
 def _errors_beneath(
@@ -226,8 +258,10 @@ def _latex_cell(cell: str) -> str:
         parts.append(_latex(cell[end : number.start()]))
         mantissa, _, power = number[0].partition("e")
         times = rf" \times 10^{{{int(power)}}}" if power else ""
-        parts.append(f"${mantissa}{times}$")
-        end = number.end()
+        stars = STARS.match(cell, number.end())
+        above = f"^{{{stars[0]}}}" if stars else ""
+        parts.append(f"${mantissa}{times}{above}$")
+        end = number.end() if stars is None else stars.end()
     return "".join([*parts, _latex(cell[end:])])
 
 

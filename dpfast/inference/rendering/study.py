@@ -15,13 +15,13 @@ from dpfast.inference.composition import amounts, in_numbers, plain_spend, total
 from dpfast.inference.rendering.digits import printable
 from dpfast.inference.rendering.page import document, in_words, results, void
 from dpfast.inference.rendering.renderings import html
+from dpfast.inference.rendering.single import of_table, table_of
 from dpfast.inference.rendering.table import Table
 from dpfast.inference.rendering.transcript import (
     adds_up,
     digest,
     entries_are_the_sum,
     promise,
-    promised,
     target,
     transcript,
 )
@@ -29,9 +29,6 @@ from dpfast.inference.rendering.wording import STUDY, WORDINGS
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
-
-#: Headings of details that state the privacy, which a page recomputes elsewhere.
-PRIVACY = ("Promise", "Spent")
 
 #: An answer: its request, the mark of its charge, the result, and its table.
 Answer = tuple[dict[str, Any], str, Any, Table]
@@ -57,8 +54,7 @@ def _told(request: dict[str, Any], mark: str, result: Any, table: Table) -> dict
     if isinstance(result, Fit):
         content = transcript(result, request["level"])
     else:
-        content = {"n_records": result.n_records, "table": json.loads(json.dumps(table._asdict()))}
-        content |= promised(result.privacy)
+        content = of_table(table, result.privacy) | {"n_records": result.n_records}
     return {"request": request, "mark": mark} | content
 
 
@@ -83,7 +79,7 @@ def study_page(content: dict[str, Any]) -> str:
             *(
                 results(answer, words)
                 if "params" in answer
-                else [html(_table(answer["table"]), words.facts_first)]
+                else [html(table_of(answer["table"]), words.facts_first)]
             ),
             in_words(answer),
             *(
@@ -96,16 +92,6 @@ def study_page(content: dict[str, Any]) -> str:
 
 def _numbers(spend: dict[str, Any]) -> str:
     return in_numbers(totalled(spend), " = ")
-
-
-def _table(content: dict[str, Any]) -> Table:
-    """Read a table from plain content, without its privacy, which the page recomputes below."""
-    parts = {name: tuple(content[name]) for name in ("columns", "labels", "warnings")}
-    parts |= {name: tuple(map(tuple, content[name])) for name in ("facts", "cells")}
-    parts["details"] = tuple(
-        [(head, said) for head, said in content.get("details", ()) if head not in PRIVACY]
-    )
-    return Table(title=content["title"], remark=content["remark"], **parts)
 
 
 # ---- what follows from it ------------------------------------------------------------------------

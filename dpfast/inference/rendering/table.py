@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpfast.arguments import flag, whole_number
@@ -28,6 +29,8 @@ class Table(NamedTuple):
         The numbers of each row, as text.
     notes, warnings : tuple of str
         The promise, line by line, and warnings; lines that continue one begin with a space.
+    pvalues : tuple of tuple of float
+        p values of the first rows: one for the first cell, or one for each cell; NaN without one.
 
     Privacy
     -------
@@ -43,6 +46,7 @@ class Table(NamedTuple):
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
+    pvalues: tuple[tuple[float, ...], ...] = ()
 
 
 class Summary(str):
@@ -82,9 +86,36 @@ class Summary(str):
     def __str__(self) -> str:
         return str.__str__(self)
 
-    def as_text(self) -> str:
-        """Return plain text of at most 79 columns."""
-        return str(self)
+    def as_text(self, **options: Any) -> str:
+        """Return plain text of at most 79 columns; options as of :meth:`edited`."""
+        return str(self.edited(**options))
+
+    def edited(
+        self,
+        *,
+        keep: str | Sequence[str] | None = None,
+        drop: str | Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
+        stars: bool | Sequence[float] = False,
+    ) -> Summary:
+        """Return the table with fewer rows, other names, or stars at small p values.
+
+        Parameters
+        ----------
+        keep : str or sequence of str, optional
+            Names of the coefficients that stay, in this order; a factor's name is all its levels.
+        drop : str or sequence of str
+            Names of those that do not.
+        labels : mapping of str to str, optional
+            What to write in the place of names.
+        stars : bool or sequence of float
+            Whether one, two and three stars stand at p values below .1, .05 and .01; or other
+            limits, the largest first.
+        """
+        from dpfast.inference.rendering.editing import edited
+
+        table = edited(self.table, keep, drop, labels or {}, stars)
+        return self if table is self.table else Summary(table)
 
     def explain(self) -> str:
         """Explain the result in full: facts, warnings, model, method, promise and spending.
@@ -96,9 +127,12 @@ class Summary(str):
         """
         return renderings.explained(self.table)
 
-    def as_html(self) -> str:
-        """Return a table of HTML, with facts and privacy below it, and the details folded."""
-        return renderings.html(self.table)
+    def as_html(self, **options: Any) -> str:
+        """Return a table of HTML, with facts and privacy below it, and the details folded.
+
+        Options are those of :meth:`edited`.
+        """
+        return renderings.html(self.edited(**options).table)
 
     def as_latex(
         self,
@@ -108,6 +142,7 @@ class Summary(str):
         digits: int | None = None,
         beneath: bool = False,
         notes: bool = True,
+        **options: Any,
     ) -> str:
         r"""Return a floating table of LaTeX, with the rules of the package booktabs.
 
@@ -121,7 +156,10 @@ class Summary(str):
             Whether a fit has one column, with standard errors in parentheses below its
             coefficients; of fits side by side, whether theirs are below.
         notes : bool
-            Whether facts, privacy and warnings stand below the table.
+            Whether facts, privacy and warnings stand below the table.  Warnings stand there in any
+            case.
+        **options
+            Of :meth:`edited`: which rows, under which names, with which stars.
         """
         if digits is not None:
             digits = whole_number(digits, "digits", 0, 10)
@@ -134,12 +172,12 @@ class Summary(str):
             raise InvalidInput(f"caption must be text; received {described(caption)}.")
         beneath, notes = flag(beneath, "beneath"), flag(notes, "notes")
         return renderings.latex(
-            self.table, renderings.Paper(caption, label, digits, beneath, notes)
+            self.edited(**options).table, renderings.Paper(caption, label, digits, beneath, notes)
         )
 
-    def as_markdown(self) -> str:
-        """Return a table of GitHub's Markdown."""
-        return renderings.markdown(self.table)
+    def as_markdown(self, **options: Any) -> str:
+        """Return a table of GitHub's Markdown; options as of :meth:`edited`."""
+        return renderings.markdown(self.edited(**options).table)
 
     #: Under the names pandas has.
     to_html, to_latex, to_markdown = as_html, as_latex, as_markdown

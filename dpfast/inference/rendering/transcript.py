@@ -31,6 +31,7 @@ from dpfast.inference.rendering.wording import (
     FIRST_FORMAT,
     FIRST_STUDY,
     FORMAT,
+    RESULT,
     STUDY,
     WORDINGS,
 )
@@ -307,10 +308,17 @@ def _of_study() -> tuple[Question, ...]:
     return QUESTIONS
 
 
+def _of_result() -> tuple[Question, ...]:
+    from dpfast.inference.rendering.single import QUESTIONS
+
+    return QUESTIONS
+
+
 #: Checks by the format of a transcript.
 FORMATS: dict[str, Callable[[], tuple[Question, ...]]] = {
     FORMAT: lambda: QUESTIONS,
     STUDY: _of_study,
+    RESULT: _of_result,
     FIRST_FORMAT: lambda: QUESTIONS,
     FIRST_STUDY: _of_study,
 }

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from dpfast.inference.guarantees import PURPOSES
 from dpfast.inference.rendering.targets import SENTENCES, Sentences
 
-#: Formats that are written: of a page of a fit, and of one of a study.
-FORMAT, STUDY = "dpfast report 3", "dpfast study 2"
+#: Formats that are written: of a page of a fit, of one of a study, and of one of another result.
+FORMAT, STUDY, RESULT = "dpfast report 3", "dpfast study 2", "dpfast result 1"
 
 #: Formats of 1.0.0 before its words changed, which are still read.
 FIRST_FORMAT, FIRST_STUDY = "dpfast report 2", "dpfast study 1"
@@ -103,4 +103,4 @@ FIRST = Wording(
     ),
 )
 
-WORDINGS = {FORMAT: NOW, STUDY: NOW, FIRST_FORMAT: FIRST, FIRST_STUDY: FIRST}
+WORDINGS = {FORMAT: NOW, STUDY: NOW, RESULT: NOW, FIRST_FORMAT: FIRST, FIRST_STUDY: FIRST}

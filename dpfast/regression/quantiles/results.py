@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described
+from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import by_error, short_number
@@ -18,7 +20,8 @@ from dpfast.inference.summary import coded_of, headings, render_table
 Array = NDArray[np.float64]
 
 
-class QuantileFits:
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantileFits(Result):
     """Fits of several quantile levels under one total (:func:`dpfast.fit_quantiles`).
 
     Attributes
@@ -27,10 +30,6 @@ class QuantileFits:
         The levels, ascending.
     fits : tuple of Fit
         One for each level; ``privacy`` of each is the guarantee for them together.
-    names : tuple of str
-        Names of the coefficients.
-    params : ndarray of shape (K, p)
-        A row of coefficients for each level.
     privacy : Guarantee
         Guarantee for the levels together, with their private units.
 
@@ -50,10 +49,24 @@ class QuantileFits:
     ((2, 2), (2, 2))
     """
 
-    def __init__(self, taus: tuple[float, ...], fits: tuple[Fit, ...], privacy: Guarantee) -> None:
-        self.taus, self.fits, self.privacy = taus, fits, privacy
-        self.names = fits[0].names
-        self.params = np.array([fit.params for fit in fits])
+    taus: tuple[float, ...]
+    fits: tuple[Fit, ...]
+    privacy: Guarantee
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coefficients."""
+        return self.fits[0].names
+
+    @property
+    def params(self) -> Array:
+        """A row of coefficients for each level, shape (K, p)."""
+        return np.array([fit.params for fit in self.fits])
+
+    @property
+    def n_records(self) -> int:
+        """Number of records, public."""
+        return self.fits[0].n_records
 
     @property
     def bse(self) -> Array:
@@ -148,7 +161,9 @@ class QuantileFits:
             f"tau must be one of the levels {list(self.taus)}; received {described(tau)}."
         )
 
-    def summary(self, level: float = 0.95, *, simultaneous: bool = True) -> Summary:
+    def summary(
+        self, level: float = 0.95, *, alpha: float | None = None, simultaneous: bool = True
+    ) -> Summary:
         """Return one table of the levels and their intervals, with the privacy block.
 
         Parameters
@@ -156,7 +171,7 @@ class QuantileFits:
         simultaneous : bool
             Whether all intervals hold together (default) or one at a time.
         """
-        coverage(level, None)
+        level = coverage(level, alpha)
         has_errors = all(fit._covariance is not None for fit in self.fits)
         joint_note = "all hold together" if simultaneous else "one at a time"
         rows: list[tuple[str, tuple[str, ...]]] = []
@@ -175,7 +190,7 @@ class QuantileFits:
         coded = [("Coded", coding)] if coding else []
         return render_table(
             "dpfast: private quantile regression",
-            (("Records", str(self.fits[0].n_records)), *coded, *models),
+            (("Records", str(self.n_records)), *coded, *models),
             (*columns[:2], *columns[4:]) if has_errors else columns[:1],
             rows,
             self.privacy,
@@ -183,8 +198,18 @@ class QuantileFits:
             f"Intervals: {100 * level:g}%, {joint_note}." if has_errors else "no standard errors",
         )
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
+    def _columns(self, level: float) -> dict[str, Any]:
+        """One row for each level and coefficient."""
+        p, has_errors = len(self.names), all(fit._covariance is not None for fit in self.fits)
+        columns = {
+            "tau": np.repeat(self.taus, p),
+            "term": list(self.names) * len(self.taus),
+            "estimate": self.params.ravel(),
+        }
+        if not has_errors:
+            return columns
+        low, high = self.conf_int(level).reshape(-1, 2).T
+        return columns | {"std_error": self.bse.ravel(), "conf_low": low, "conf_high": high}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON)."""
@@ -192,7 +217,3 @@ class QuantileFits:
         for entry in fits:
             del entry["privacy"]  # it is the same for all levels
         return {"taus": list(self.taus), "fits": fits, "privacy": self.privacy.to_dict()}
-
-    def __repr__(self) -> str:
-        levels = ", ".join(f"{tau:g}" for tau in self.taus)
-        return f"<QuantileFits {levels}; {self.privacy.headline}>"

@@ -1,0 +1,43 @@
+"""Attributes of other packages' fits that a private fit refuses, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpfast.errors import InferenceUnavailable
+
+RECORDS = (
+    "has a value for each record, which no budget could pay for at a useful accuracy. For public "
+    "rows there is fit.predict(rows)"
+)
+QUERY = (
+    "is a query about the records that this fit did not pay for. Compare fits by their intervals, "
+    "test coefficients together with fit.wald_test, or choose between losses with dpfast.tune"
+)
+
+#: Attributes of other packages that a private fit refuses, with the reason.
+REFUSED = {
+    "aic": QUERY, "bic": QUERY, "llf": QUERY, "fvalue": QUERY, "f_pvalue": QUERY, "ssr": QUERY,
+    "mse_resid": QUERY, "rsquared": QUERY, "rsquared_adj": QUERY, "prsquared": QUERY, "ess": QUERY,
+    "centered_tss": QUERY, "uncentered_tss": QUERY, "mse_model": QUERY, "mse_total": QUERY,
+    "deviance": QUERY, "null_deviance": QUERY, "pearson_chi2": QUERY, "llnull": QUERY,
+    "llr": QUERY, "llr_pvalue": QUERY, "condition_number": QUERY, "eigenvals": QUERY,
+    "fittedvalues": RECORDS, "resid": RECORDS, "wresid": RECORDS, "resid_pearson": RECORDS,
+    "resid_response": RECORDS, "resid_deviance": RECORDS,
+}  # fmt: skip
+
+
+class Refused:
+    """Attributes that would be queries about the records, which read as :data:`REFUSED` says."""
+
+
+def _refusal(name: str, reason: str) -> property:
+    def read(self: Any) -> Any:
+        raise InferenceUnavailable(f"{name} {reason}.")
+
+    read.__name__, read.__doc__ = name, f"Refused: {name} {reason}."
+    return property(read)
+
+
+for _name, _reason in REFUSED.items():
+    setattr(Refused, _name, _refusal(_name, _reason))
