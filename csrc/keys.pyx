@@ -12,7 +12,7 @@ a sum of integers: exact, whatever the order, the blocks and the machines (claim
 
 from libc.float cimport DBL_MAX
 from libc.math cimport fabs, rint
-from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cimport numpy as cnp
@@ -66,7 +66,8 @@ cdef extern from "keys/blocks.h":
     void count_in_window(int isa, const double *x, const int64_t *complete, size_t m, int64_t first,
                          int shift, uint32_t *counts, size_t tables) noexcept nogil
     void add_distances(int isa, const double *x, const int64_t *complete, size_t m, double centre,
-                       double nearest, const uint64_t *packed, uint64_t *sums) noexcept nogil
+                       double nearest, int32_t octaves, const uint64_t *packed,
+                       uint64_t *sums) noexcept nogil
     void unpack_distances(uint64_t *sums, int64_t *octaves) noexcept nogil
 
 #: Two parts in one number, the second in its upper half: a column's sums of 4,096 rows fit 32 bits.
@@ -179,12 +180,12 @@ def key_cells(const floating[:, :] X, y, const int64_t[::1] columns,
 
 
 def distances(const floating[:, :] X, y, const double[::1] centres,
-              const double[::1] nearest):
+              const double[::1] nearest, const int64_t[::1] octaves):
     """Histogram the distances from centres, by side, in octaves; shape (q + 1, 2, OCTAVES).
 
     An entry at the distance ``2^e (1 + t/512)``, its mantissa cut to 9 bits, adds the two numbers
     ``PARTS[t]`` to cells e and e + 1.  One that is not farther away than the nearest adds nothing,
-    and one beyond the last cell adds ``WHOLE`` to the last.
+    and one in the last octave of its column, or beyond, adds ``WHOLE`` to the last cell.
 
     Parameters
     ----------
@@ -196,16 +197,20 @@ def distances(const floating[:, :] X, y, const double[::1] centres,
     nearest : ndarray of shape (q + 1,)
         At least ``2^-1022``; the first cell is the octave it is in.  Infinite: nothing of this
         column.
+    octaves : int64 array of shape (q + 1,)
+        Cells of each column on a side, from 2 to OCTAVES.
 
     Returns
     -------
     ndarray
-        Above the centre first, then below it.
+        Above the centre first, then below it.  Cells beyond those of a column are zero.
     """
     cdef const double[:] responses = y if y.ndim == 1 else y[:, 0]
+    if min(octaves) < 2 or max(octaves) > OCTAVES:
+        raise ValueError(f"a column has 2 to {OCTAVES} octaves on a side.")
     cdef Py_ssize_t j, start, m, n = responses.shape[0], q = X.shape[1], packed = 0
     sums = np.zeros((q + 1, 2, OCTAVES), dtype=np.int64)
-    cdef int64_t[:, :, ::1] octaves = sums
+    cdef int64_t[:, :, ::1] cells = sums
     cdef uint64_t[:, ::1] table = np.zeros((q + 1, 4 * 2 * OCTAVES), dtype=np.uint64)
     cdef const uint64_t[::1] parts = PACKED
     cdef double[::1] block = np.empty((q + 1) * ROWS)
@@ -220,9 +225,9 @@ def distances(const floating[:, :] X, y, const double[::1] centres,
                 if nearest[j] > DBL_MAX:
                     continue
                 add_distances(ISA, &block[j * ROWS], complete, m, centres[j], nearest[j],
-                              &parts[0], &table[j, 0])
+                              <int32_t>octaves[j], &parts[0], &table[j, 0])
                 if packed > PACKED_ROWS or start + m == n:
-                    unpack_distances(&table[j, 0], &octaves[j, 0, 0])
+                    unpack_distances(&table[j, 0], &cells[j, 0, 0])
             if packed > PACKED_ROWS:
                 packed = 0
     return sums

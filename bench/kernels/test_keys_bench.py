@@ -55,7 +55,7 @@ def test_columns(benchmark, n, q, name):
         if name == "cells":
             return keys.key_cells(X, y, columns, FIRST * ones, 52 * ones)
         if name == "distances":
-            return keys.distances(X, y, np.zeros(q + 1), np.full(q + 1, NEAREST))
+            return keys.distances(X, y, np.zeros(q + 1), np.full(q + 1, NEAREST), 40 * ones)
         return keys.moments(X, y, 0.0 * ones, 3.0 * ones)
 
     def plain():

@@ -76,13 +76,14 @@ static inline void count_in_window(int isa, const double *x, const int64_t *comp
         counts[(i & (tables - 1)) * (WINDOW_CELLS + 1) + (size_t)cell[i]] += 1;
 }
 
-/* Add the packed parts of m entries to four tables of two sides of octaves, in turn. */
+/* Add the packed parts of m entries to four tables of two sides of octaves, in turn.  The last of
+ * so many octaves, at most SIDE_OCTAVES, has all that is farther away. */
 static inline void add_distances(int isa, const double *x, const int64_t *complete, size_t m,
-                                 double centre, double nearest, const uint64_t *packed,
-                                 uint64_t *sums)
+                                 double centre, double nearest, int32_t octaves,
+                                 const uint64_t *packed, uint64_t *sums)
 {
     int32_t cell[BLOCK_ROWS], part[BLOCK_ROWS];
-    CHOSEN(isa, octaves_of, x, complete, m, centre, nearest, cell, part);
+    CHOSEN(isa, octaves_of, x, complete, m, centre, nearest, octaves, cell, part);
     for (size_t i = 0; i < m; i++)
         sums[(i & 3) * 2 * SIDE_OCTAVES + (size_t)cell[i]] += packed[part[i]];
 }

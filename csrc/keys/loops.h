@@ -46,7 +46,8 @@ TARGET static void NAME(cells_of)(const double *x, const int64_t *complete, size
 }
 
 TARGET static void NAME(octaves_of)(const double *x, const int64_t *complete, size_t m,
-                                    double centre, double nearest, int32_t *cell, int32_t *part)
+                                    double centre, double nearest, int32_t octaves, int32_t *cell,
+                                    int32_t *part)
 {
     int64_t first;
     memcpy(&first, &nearest, sizeof first);
@@ -57,9 +58,9 @@ TARGET static void NAME(octaves_of)(const double *x, const int64_t *complete, si
         memcpy(&bits, &far, sizeof bits);
         int counts = (far > nearest) & (complete[i] != 0);
         octave = (bits >> 52) - first;
-        int inside = octave < SIDE_OCTAVES - 1;
+        int inside = octave < octaves - 1;
         int32_t of = inside ? (int32_t)((bits >> 43) & 511) : PART_OF_FAR;
-        int32_t to = inside ? (int32_t)octave : SIDE_OCTAVES - 1;
+        int32_t to = inside ? (int32_t)octave : octaves - 1;
         part[i] = counts ? of : PART_OF_NONE;
         cell[i] = (counts ? to : 0) + (d < 0.0 ? SIDE_OCTAVES : 0);
     }

@@ -22,6 +22,7 @@ def distances(
     y: NDArray[float64],
     centres: NDArray[float64],
     nearest: NDArray[float64],
+    octaves: NDArray[int64],
 ) -> NDArray[int64]: ...
 def moments(
     X: NDArray[float64 | float32],

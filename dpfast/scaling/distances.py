@@ -34,12 +34,20 @@ class DistanceHistogram(NamedTuple):
 
     centre: float
     nearest: float
+    #: Number of cells on a side; the last has all that is farther away.
+    octaves: int
     cells: Array
     noise: float
 
+    @property
+    def ends_too_early(self) -> bool:
+        """Whether records are in the last cell, though more cells are possible."""
+        last = float(self.cells[:, self.octaves - 1].max())
+        return self.octaves < self.cells.shape[1] and last > SINGLE_BIN_SDS * self.noise
+
     def joined(self, earlier: DistanceHistogram | None) -> DistanceHistogram:
         """Pool with an earlier histogram of the same distances, by inverse variances."""
-        if earlier is None or earlier[:2] != self[:2]:
+        if earlier is None or earlier[:3] != self[:3]:
             return self
         weight, earlier_weight = self.noise**-2, earlier.noise**-2
         cells = (weight * self.cells + earlier_weight * earlier.cells) / (weight + earlier_weight)

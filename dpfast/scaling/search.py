@@ -17,9 +17,12 @@ from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.privacy.scaling.sensitivity import complete_weight, query_mu
 from dpfast.scaling.distances import ColumnScale, DistanceHistogram, column_scales
 from dpfast.scaling.thresholds import (
+    ALL_OCTAVES,
     BINADE,
     INDICATOR,
+    INDICATOR_OCTAVES,
     LABEL_KEYS,
+    OCTAVES_OF_SCALE,
     centre_of,
     is_tie,
     next_key,
@@ -60,7 +63,12 @@ class ColumnAnswers(Protocol):
     def below(self, asked: Sequence[Any], mu: float, later: Sequence[Any]) -> Answer: ...
 
     def distances(
-        self, columns: Sequence[int], centres: Array, nearest: Array, mu: float
+        self,
+        columns: Sequence[int],
+        centres: Array,
+        nearest: Array,
+        octaves: Sequence[int],
+        mu: float,
     ) -> Answer: ...
 
 
@@ -106,6 +114,8 @@ class ScaleSearch:
         self._complete, self._precision = 0.0, 0.0
         self._quantiles = {column: _Quantile() for column in self.columns}
         self._known: dict[int, DistanceHistogram] = {}
+        #: Columns with records beyond the octaves that were measured first.
+        self._far: set[int] = set()
         #: Scales of all columns, once measured; later queries improve them.
         self.found: dict[int, ColumnScale] = {}
 
@@ -158,17 +168,21 @@ class ScaleSearch:
         self._count_labels()
         self._count_outside()
         self.found = locations = self._measure(self.columns, LOOK_SHARE, self._indicators)
-        constant = [column for column in self.columns if not locations[column].detected]
-        if spend and not constant:
+        unclear = [
+            column
+            for column in self.columns
+            if not locations[column].detected or column in self._far
+        ]
+        if spend and not unclear:
             locations |= self._measure(self.columns, 0.0)
-        elif constant and self._every is not self._answers:
-            search = ScaleSearch(self._every, constant, self._left(0.0))
-            locations |= dict(zip(constant, search.run(), strict=True))
-        elif constant:
-            uncertain = [column for column, _ in self._asking(constant)]
+        elif unclear and self._every is not self._answers:
+            search = ScaleSearch(self._every, unclear, self._left(0.0))
+            locations |= dict(zip(unclear, search.run(), strict=True))
+        elif unclear:
+            uncertain = [column for column, _ in self._asking(unclear)]
             if uncertain:
                 self._bisect(uncertain, COUNT_SHARE * LOOK_SHARE)
-            locations |= self._measure(constant, 0.0)
+            locations |= self._measure(unclear, 0.0)
         return [locations[column] for column in self.columns]
 
     def _plan(self, columns: int, share: float) -> tuple[int, float]:
@@ -263,6 +277,12 @@ class ScaleSearch:
 
     # -- distances
 
+    def _octaves(self, column: int) -> int:
+        """Return the octaves on a side: few where the interval of the centre tells the scale."""
+        quantile = self._quantiles[column]
+        tied = is_tie(quantile.low, quantile.high)
+        return ALL_OCTAVES if tied or column in self._far else OCTAVES_OF_SCALE
+
     def _measure(
         self, columns: Sequence[int], reserved: float, indicators: Sequence[int] = ()
     ) -> dict[int, ColumnScale]:
@@ -275,20 +295,29 @@ class ScaleSearch:
         if not measured:
             return {}
         centres, nearest = np.array(places).T
+        sides = [self._octaves(column) for column in columns]
+        octaves = sides + [INDICATOR_OCTAVES] * len(indicators)
         mu = self._left(reserved)
-        answer = self._answers.distances(measured, centres, nearest, mu)
+        answer = self._answers.distances(measured, centres, nearest, octaves, mu)
         self._spent += mu * mu
         if indicators:
             complete = max(self._complete, 1.0)
             self.shares = answer.value[len(columns) :, 0, 1] / complete
             self.share_noise = answer.noise_scale / complete
-        for column, quantile, place, cells in zip(
-            columns, quantiles, places[: len(columns)], answer.value[: len(columns)], strict=True
+        for column, quantile, place, side, cells in zip(
+            columns,
+            quantiles,
+            places[: len(columns)],
+            sides,
+            answer.value[: len(columns)],
+            strict=True,
         ):
             if cells[0, -1] + cells[1, -1] > 0.5 * self._complete:  # the bisection went wrong
                 quantile.low, quantile.high = 0, BINADE
                 cells = np.zeros_like(cells)
-            histogram = DistanceHistogram(*place, cells, answer.noise_scale)
+            histogram = DistanceHistogram(*place, side, cells, answer.noise_scale)
+            if histogram.ends_too_early:
+                self._far.add(column)
             self._known[column] = histogram.joined(self._known.get(column))
         histograms = [self._known[column] for column in columns]
         if not histograms:

@@ -25,6 +25,9 @@ MIN_AT_ZERO = 2.0**-50
 LABEL_KEYS = (0, 1 << 16, 1023 * BINADE, 1023 * BINADE + (1 << 16))
 #: Centre, and nearest distance, of a column that is 0 or 1: its ones are in the second octave.
 INDICATOR = 0.0, 0.5
+#: Octaves on a side of a centre: of such a column, of one whose scale the centre's interval tells,
+#: and of one with a tie or zero there, which tells nothing of the scale.
+INDICATOR_OCTAVES, OCTAVES_OF_SCALE, ALL_OCTAVES = 3, 40, 100
 #: Range of released locations: their differences do not overflow.
 LARGEST = 1e300
 SMALLEST = 1e-290

@@ -22,7 +22,7 @@ def table(n, q, loss, seed):
     ("n", "q", "loss", "mu", "seed"),
     [(1000, 4, "least-squares", 1.0, seed) for seed in range(4)]
     + [(10_000, 10, "least-squares", 1.0, seed) for seed in range(2)]
-    + [(1000, 4, "logistic", 1.0, seed) for seed in (2, 3, 4)]
+    + [(1000, 4, "logistic", 1.0, seed) for seed in (3, 4, 5)]
     + [(10_000, 6, "logistic", 6.0, seed) for seed in (0, 1, 2)],
 )
 def test_one_seed_gives_the_result_of_the_twin(n, q, loss, mu, seed):

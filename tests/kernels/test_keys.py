@@ -12,6 +12,7 @@ from tests.loops import each
 from tests.twins import keys as twin
 
 LARGEST = np.finfo(float).max
+ALL = np.array([keys.OCTAVES])
 HOSTILE = [
     0.0, -0.0, 5e-324, -5e-324, 2.0**-1022, -(2.0**-1022), 1.0, np.nextafter(1.0, 0.0), -1.0,
     1e-300, 1e308, -1e308, LARGEST, -LARGEST, np.inf, -np.inf, np.nan, 1.7e9, -122.2,
@@ -72,19 +73,21 @@ def test_cells_agree_with_the_twin(layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("centre", [0.0, -1.0, 1.7e9, LARGEST])
 @pytest.mark.parametrize("nearest", [2.0**-1022, 3e-9, 0.7, 1e300])
+@pytest.mark.parametrize("octaves", [2, 40, keys.OCTAVES])
 @pytest.mark.pairs
-def test_distances_agree_with_the_twin(layout, centre, nearest):
+def test_distances_agree_with_the_twin(layout, centre, nearest, octaves):
     """Up to one in the last place of what an entry adds, which is 2^-19 of it."""
     X, y = table(layout)
     q = X.shape[1]
     centres, nearests = np.full(q + 1, centre), np.full(q + 1, nearest)
-    found = keys.distances(X, y, centres, nearests)
-    expected = twin.distances(X, y, centres, nearests)
+    sides = np.full(q + 1, octaves)
+    found = keys.distances(X, y, centres, nearests, sides)
+    expected = twin.distances(X, y, centres, nearests, sides)
     assert found.shape == (q + 1, 2, keys.OCTAVES)
     assert np.abs(found - expected).max() <= len(twin.complete(X, y))
-    assert found.any()
+    assert found.any() and not found[:, :, octaves:].any()
     nearests[-1] = np.inf
-    assert not keys.distances(X, y, centres, nearests)[-1].any()
+    assert not keys.distances(X, y, centres, nearests, sides)[-1].any()
 
 
 def test_an_entry_is_in_the_cells_of_its_distance():
@@ -93,7 +96,8 @@ def test_an_entry_is_in_the_cells_of_its_distance():
         for side, sign in enumerate((1.0, -1.0)):
             y = np.array([7.0 + sign * distance])
             away = abs(float(y[0]) - 7.0)
-            found = keys.distances(np.empty((1, 0)), y, np.array([7.0]), np.array([2.0**-10]))
+            where = np.array([7.0]), np.array([2.0**-10]), ALL
+            found = keys.distances(np.empty((1, 0)), y, *where)
             cells = found[0, side] / keys.WHOLE
             assert not found[0, 1 - side].any()
             nodes = np.exp2(np.arange(-10, keys.OCTAVES - 10))
@@ -101,7 +105,8 @@ def test_an_entry_is_in_the_cells_of_its_distance():
             assert 0.999 < cells @ nodes / away < 1.14
             assert 1.0 - 1e-5 < np.linalg.norm(cells) <= 1.0
             assert np.count_nonzero(cells) <= 2
-    nothing = keys.distances(np.empty((1, 0)), np.array([7.5]), np.array([7.0]), np.array([0.5]))
+    where = np.array([7.0]), np.array([0.5]), ALL
+    nothing = keys.distances(np.empty((1, 0)), np.array([7.5]), *where)
     assert not nothing.any()
 
 
@@ -127,7 +132,7 @@ def test_an_incomplete_record_adds_nothing_and_a_complete_one_is_counted_once(va
         below = keys.key_cells(X, y, columns, np.full(3, -(1 << 63)), np.full(3, 52))
         assert (np.diff(below) >= 0).all() and (below[:, 0] == 0).all()
         assert (below[:, -1] == whole).all()
-        far = keys.distances(X, y, np.full(3, 1e9), np.ones(3))
+        far = keys.distances(X, y, np.full(3, 1e9), np.ones(3), np.array([2, 40, 100]))
         assert (np.linalg.norm(far, axis=(1, 2)) <= keys.WHOLE * whole).all()
         assert far.any(axis=(1, 2)).all() == bool(whole) == far.any()
         sums = keys.moments(X, y, np.zeros(3), np.ones(3))
@@ -158,7 +163,7 @@ def test_blocks_add_up():
     whole = keys.key_cells(X, y, *arguments)
     parts = [keys.key_cells(X[a : a + 77], y[a : a + 77], *arguments) for a in range(0, 1000, 77)]
     assert np.array_equal(whole, sum(parts))
-    arguments = np.zeros(q + 1), np.ones(q + 1)
+    arguments = np.zeros(q + 1), np.ones(q + 1), np.full(q + 1, 40)
     whole = keys.distances(X, y, *arguments)
     parts = [keys.distances(X[a : a + 77], y[a : a + 77], *arguments) for a in range(0, 1000, 77)]
     assert np.array_equal(whole, sum(parts))

@@ -221,7 +221,10 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "clipped mean": (GDP, lambda desk: desk.told().mean(np.ones((1, 1)), 1.0, 1.0)),
     "choice of a point": (GDP, lambda desk: desk.told(2).choice(0, 0.0, 1.0, 1.0)),
     "mean loss": (GDP, lambda desk: desk.told().mean_loss(0, 0.0, 1.0, 1.0)),
-    "distances": (GDP, lambda desk: desk.columns().distances([1], np.zeros(1), np.ones(1), 1.0)),
+    "distances": (
+        GDP,
+        lambda desk: desk.columns().distances([1], np.zeros(1), np.ones(1), [40], 1.0),
+    ),
     "below": (GDP, lambda desk: desk.columns().below([(0, 0), (1, 1 << 40)], 1.0)),
     "moments": (GDP, lambda desk: desk.columns().moments([1], np.zeros(1), np.ones(1), 1.0)),
     "share": (GDP, lambda desk: desk.shares().excess(0.0, 0.5, 1.0)),

@@ -114,7 +114,7 @@ def test_c85_a_record_moves_counts_and_distances_of_a_sample_by_one():
         assert columns.n == WANTED
         asked = [(0, 0), (1, 0), (2, 0)]
         counts.append(observed_value(lambda c=columns, asked=asked: c.below(asked, 0.1)))
-        far = np.zeros(3), np.full(3, 0.5)
+        far = np.zeros(3), np.full(3, 0.5), [40, 3, 100]
         cells.append(observed_value(lambda c=columns, far=far: c.distances([0, 1, 2], *far, 0.1)))
     for found, bound in ((counts, 3.0**0.5), (cells, 6.0**0.5)):
         flat = np.array(found).reshape(3, -1)

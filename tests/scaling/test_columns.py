@@ -139,7 +139,7 @@ def test_a_search_over_pairs_finds_no_worse_records(columns):
 
 QUESTIONS = {
     "below": lambda c: c.below([(1, 0), (2, ONE)], 1.0),
-    "distances": lambda c: c.distances([1, 2], np.full(2, -0.1), np.full(2, 1e-9), 1.0),
+    "distances": lambda c: c.distances([1, 2], np.full(2, -0.1), np.full(2, 1e-9), [40, 100], 1.0),
     "moments": lambda c: c.moments([1, 2], np.full(2, -0.1), np.ones(2), 1.0),
 }
 
@@ -196,7 +196,7 @@ def test_every_source_of_records_gives_the_same_counts(tmp_path):
     asked = [(0, 0), (1, ONE), (3, -ONE + (1 << 40))]
     for ask in (
         lambda c: c.below(asked, 1.0),
-        lambda c: c.distances(range(4), np.zeros(4), np.full(4, 0.01), 1.0),
+        lambda c: c.distances(range(4), np.zeros(4), np.full(4, 0.01), [40] * 4, 1.0),
         lambda c: c.moments(range(4), np.zeros(4), np.full(4, 0.7), 1.0),
     ):
         expected = exact(sources["memory"], ask)
@@ -215,16 +215,16 @@ def test_what_is_asked_again_or_later_is_read_once(monkeypatch):
     alone = exact(records, lambda columns: columns.below([(2, ONE)], 0.5))
     monkeypatch.setattr(Records, "total", counted)
     columns = Columns(records, dpfast.Ledger(5.0), dpfast.SeededNoise(0))
-    places, nearest = np.zeros(2), np.full(2, 0.01)
+    places, nearest, sides = np.zeros(2), np.full(2, 0.01), [40, 40]
     with observed(Exact()):
         columns.below([(0, 0)], 0.5, later=[(2, ONE)])
         assert (columns.below([(2, ONE)], 0.5).value == alone).all()
         assert reads == ["key_cells"]
-        first = columns.distances([0, 1], places, nearest, 0.5).value
-        assert (columns.distances([0, 1], places, nearest, 0.25).value == first).all()
+        first = columns.distances([0, 1], places, nearest, sides, 0.5).value
+        assert (columns.distances([0, 1], places, nearest, sides, 0.25).value == first).all()
         assert reads == ["key_cells", "distances"]
-        assert (columns.distances([0, 1], places + 1.0, nearest, 0.5).value != first).any()
-        assert (columns.distances([1, 0], places, nearest, 0.5).value == first[::-1]).all()
+        assert (columns.distances([0, 1], places + 1.0, nearest, sides, 0.5).value != first).any()
+        assert (columns.distances([1, 0], places, nearest, sides, 0.5).value == first[::-1]).all()
     assert reads == ["key_cells"] + 3 * ["distances"]
 
 
@@ -244,7 +244,7 @@ def test_what_cannot_be_paid_or_counted_is_refused():
     with pytest.raises(BudgetExceeded):
         columns.below([(0, 0)], 0.6)
     with pytest.raises(BudgetExceeded):
-        columns.distances([0], np.zeros(1), np.ones(1), 0.6)
+        columns.distances([0], np.zeros(1), np.ones(1), [40], 0.6)
     with pytest.raises(InvalidInput, match="multiple"):
         columns.below([(0, 3)], 0.1)
     assert not columns.ledger.entries
@@ -271,6 +271,6 @@ def test_offsets_are_a_column_like_others():
     joined, plain = Records(rows[:, :1], beside, None), of_records(rows)
     for ask in (
         lambda c: c.below([(0, 0), (1, ONE), (2, 0)], 1.0),
-        lambda c: c.distances([0, 1], np.array([0.5, 0.5]), np.ones(2), 1.0),
+        lambda c: c.distances([0, 1], np.array([0.5, 0.5]), np.ones(2), [40, 40], 1.0),
     ):
         np.testing.assert_array_equal(exact(OffsetRecords(joined), ask), exact(plain, ask))

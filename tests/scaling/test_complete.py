@@ -152,7 +152,7 @@ class Fake:
         shares = [1.0 / (1.0 + np.exp(-1e-16 * key)) - 0.5 for _, key in asked]
         return self._answer([share * self._complete for share in shares], mu)
 
-    def distances(self, columns, centres, nearest, mu):
+    def distances(self, columns, centres, nearest, octaves, mu):
         value = np.zeros((len(columns), 2, 100))
         value[:, :, 3] = 0.4 * self._complete
         return Answer(value, 1e-3, Receipt("histogram of distances", "D6", mu, 1.0, 1e-3))

@@ -170,12 +170,14 @@ class Scripted:
         assert all(key % (1 << 16) == 0 for _, key in asked)
         return self._answer(len(asked), mu)
 
-    def distances(self, columns, centres, nearest, mu):
+    def distances(self, columns, centres, nearest, octaves, mu):
         self.ledger.charge(dpfast.GDP(mu), "distances")
         self.asked_first = self.asked if self.asked_first is None else self.asked_first
         assert np.isfinite(centres).all() and (nearest >= 2.0**-1022).all()
         assert np.isfinite(nearest).all()
         value = self._rng.standard_cauchy((len(columns), 2, 100)) ** 3
+        for cells, last in zip(value, octaves, strict=True):
+            cells[:, last:] = 0.0
         if self._kind == "middle":
             value[:] = 0.0
         return Answer(value, 0.1, Receipt("distances", "D6", mu, 1.0, 0.1))
@@ -295,3 +297,16 @@ def test_refusals(options, named):
     given = {"X": np.zeros((500, 2)), "y": np.zeros(500), "privacy": 3.0, **options}
     with pytest.raises(InvalidInput, match=named):
         flat(dpfast.standardize)(**given)
+
+
+@pytest.mark.parametrize("far", [2.0**30, 2.0**60, -(2.0**70)])
+def test_records_beyond_the_first_octaves_are_measured_again(far):
+    """Twenty percent of the records close together tell nothing of how far away others are."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4000, 2))
+    X[:, 1] = 1.0 + rng.normal(size=4000) * 1e-6
+    X[:400, 1] *= far
+    found, _ = located(X, rng.normal(size=4000), 2.0, 0)
+    assert 0.9 < found[0].spread < 1.1
+    assert 0.9 < found[1].spread / np.std(X[:, 1]) < 1.1
+    assert 0.9 < found[1].centre / np.mean(X[:, 1]) < 1.1

@@ -24,7 +24,16 @@ from dpfast.privacy.scaling.sensitivity import complete_weight, query_mu
 from dpfast.scaling.budget import ScalingBudget
 from dpfast.scaling.distances import DistanceHistogram, column_scales
 from dpfast.scaling.search import COUNT_SHARE, COUNTS, LOOK_SHARE, MIN_MU
-from dpfast.scaling.thresholds import BINADE, LABEL_KEYS, centre_of, is_tie, next_key, value_of
+from dpfast.scaling.thresholds import (
+    ALL_OCTAVES,
+    BINADE,
+    LABEL_KEYS,
+    OCTAVES_OF_SCALE,
+    centre_of,
+    is_tie,
+    next_key,
+    value_of,
+)
 from dpfast.solvers.pcn import averaging, clipping, covariance, curvature as curved, information
 from dpfast.solvers.pcn.histogram import COARSE, FINE, NormHistogram, bin_edges
 from dpfast.solvers.pcn.initial import (
@@ -97,23 +106,26 @@ class Table:
         value = np.append(counts - 0.5 * complete, complete_weight(m) * complete)
         return self.released(mu, (value, math.sqrt(m), mu))[0]
 
-    def distances(self, columns: list[int], places: list[tuple[float, float]], mu: float) -> Noisy:
+    def distances(
+        self, columns: list[int], places: list[tuple[float, float]], sides: list[int], mu: float
+    ) -> Noisy:
         """Count distances in octaves; each is shared between two by its square."""
         table = np.zeros((len(columns), 2, 101))
-        for k, (j, (centre, nearest)) in enumerate(zip(columns, places, strict=True)):
+        for k, (j, (centre, nearest), side) in enumerate(zip(columns, places, sides, strict=True)):
             away = self.raw[:, j] - centre
             away = away[np.abs(away) > nearest]
             mantissa, exponent = np.frexp(np.abs(away))
-            octave = np.minimum(exponent - math.frexp(nearest)[1], 99)
+            octave = np.minimum(exponent - math.frexp(nearest)[1], side - 1)
             squared = (np.floor(mantissa * 1024.0) / 512.0) ** 2
             angle = math.atan2(4.0, 1.0) - np.arccos(np.minimum(squared / math.sqrt(17.0), 1.0))
-            first = np.where(octave < 99, np.rint(np.cos(angle) * 2.0**19), 2.0**19)
-            second = np.where(octave < 99, np.rint(np.sin(angle) * 2.0**19), 0.0)
+            first = np.where(octave < side - 1, np.rint(np.cos(angle) * 2.0**19), 2.0**19)
+            second = np.where(octave < side - 1, np.rint(np.sin(angle) * 2.0**19), 0.0)
             np.add.at(table[k], ((away < 0.0).astype(int), octave), first)
             np.add.at(table[k], ((away < 0.0).astype(int), octave + 1), second)
-        value = table[:, :, :100].ravel() * 2.0**-19
-        answer = self.released(mu, (value, math.sqrt(2.0 * len(columns)), mu))[0]
-        return Noisy(answer.value.reshape(-1, 2, 100), answer.noise_scale)
+        used = np.arange(101) < np.repeat(np.array(sides)[:, None, None], 2, axis=1)
+        answer = self.released(mu, (table[used] * 2.0**-19, math.sqrt(2.0 * len(columns)), mu))[0]
+        table[used] = answer.value
+        return Noisy(table[:, :, :100], answer.noise_scale)
 
     def gram(self, rows: Array, radius: float, mu: float) -> Noisy:
         squares = np.maximum((rows * rows).sum(1), TINY)
@@ -185,8 +197,13 @@ def estimate_units(table: Table, columns: list[int], mu: float, label: int | Non
     keys = [ends[j][:2] for j in columns]
     places = [centre_of(*pair, *map(float, value_of(pair))) for pair in keys]
     rest = math.sqrt((1.0 - LOOK_SHARE) * mu**2 - spent) * (1.0 - 2.0**-40)
-    cells, scale = table.distances(columns, places, rest)
-    histograms = [DistanceHistogram(*at, c, scale) for at, c in zip(places, cells, strict=True)]
+    sides = [ALL_OCTAVES if is_tie(*pair) else OCTAVES_OF_SCALE for pair in keys]
+    cells, scale = table.distances(columns, places, sides, rest)
+    histograms = [
+        DistanceHistogram(*at, side, c, scale)
+        for at, side, c in zip(places, sides, cells, strict=True)
+    ]
+    assert not any(histogram.ends_too_early for histogram in histograms)
     scales = column_scales(histograms, max(complete, 1.0))
     assert all(scale.detected for scale in scales), "the twin needs columns whose scale is seen"
     return scales

@@ -38,28 +38,28 @@ def key_cells(X, y, columns, starts, shifts):
     return found
 
 
-def parts_of(distance: float, nearest: float) -> dict[int, int]:
+def parts_of(distance: float, nearest: float, octaves: int = 100) -> dict[int, int]:
     """What one entry adds to which cells: an angle whose cosine and 4 sines are its square."""
     if not distance > nearest:
         return {}
     first = math.frexp(nearest)[1]
     mantissa, exponent = (0.5, 1025) if distance > LARGEST else math.frexp(distance)
     cell = exponent - first
-    if cell >= 99:
-        return {99: 1 << 19}
+    if cell >= octaves - 1:
+        return {octaves - 1: 1 << 19}
     squared = (math.floor(mantissa * 1024) / 512) ** 2
     angle = math.atan2(4.0, 1.0) - math.acos(min(squared / math.sqrt(17.0), 1.0))
     return {cell: round(math.cos(angle) * (1 << 19)), cell + 1: round(math.sin(angle) * (1 << 19))}
 
 
-def distances(X, y, centres, nearest):
+def distances(X, y, centres, nearest, octaves):
     Z = complete(X, y)
     table = np.zeros((Z.shape[1], 2, 100), dtype=np.int64)
-    for j, (centre, near) in enumerate(zip(centres, nearest, strict=True)):
+    for j, (centre, near, cells) in enumerate(zip(centres, nearest, octaves, strict=True)):
         for entry in Z[:, j]:
             with np.errstate(over="ignore"):
                 away = entry - centre
-            for cell, part in parts_of(abs(float(away)), float(near)).items():
+            for cell, part in parts_of(abs(float(away)), float(near), int(cells)).items():
                 table[j, int(away < 0), cell] += part
     return table
 

@@ -90,23 +90,36 @@ class Columns:
         return release_with_noise(self._noise, question, receipt, self._centred(values))
 
     def distances(
-        self, columns: Sequence[int], centres: Array, nearest: Array, mu: float
+        self,
+        columns: Sequence[int],
+        centres: Array,
+        nearest: Array,
+        octaves: Sequence[int],
+        mu: float,
     ) -> Answer:
-        """Release histograms, in octaves, of distances from centres: ``mu`` (claim D6).
+        """Release histograms of distances from centres, each in so many octaves: ``mu`` (claim D6).
 
-        Each distance is shared between two adjacent cells.
+        Each distance is shared between two adjacent cells.  The last cell has all that is farther
+        away.  Cells beyond the last one of a column are 0.
         """
         receipt, cost = _distances_receipt(self._max_records, len(columns), mu)
         self.ledger.charge(cost, receipt.query)
-        arguments = np.zeros(self.n_columns), np.full(self.n_columns, np.inf)
-        arguments[0][list(columns)], arguments[1][list(columns)] = centres, nearest
+        places, cells = list(columns), _cells_in_use(tuple(octaves))
+        arguments = (
+            np.zeros(self.n_columns),
+            np.full(self.n_columns, np.inf),
+            np.full(self.n_columns, kernel.OCTAVES),
+        )
+        arguments[0][places], arguments[1][places], arguments[2][places] = centres, nearest, octaves
         key = tuple(columns), *[values.tobytes() for values in arguments]
         if self._measured[0] != key:  # the same again at another price is read once
-            self._measured = key, self._records.total(kernel.distances, *arguments)[list(columns)]
-        question = (receipt.query, mu, tuple(columns), centres, nearest)
-        value = self._measured[1].ravel() / float(kernel.WHOLE)  # exact: whole numbers below 2^51
+            self._measured = key, self._records.total(kernel.distances, *arguments)[places]
+        question = (receipt.query, mu, tuple(columns), centres, nearest, tuple(octaves))
+        value = self._measured[1][cells] / float(kernel.WHOLE)  # exact: whole numbers below 2^51
         answer = release_with_noise(self._noise, question, receipt, value)
-        return answer._replace(value=answer.value.reshape(-1, 2, kernel.OCTAVES))
+        histograms = np.zeros(cells.shape)
+        histograms[cells] = answer.value
+        return answer._replace(value=histograms)
 
     def moments(self, columns: Sequence[int], middles: Array, halves: Array, mu: float) -> Answer:
         """Release means and weighted mean squares of clipped columns, (2 m,): ``mu`` (claim D3)."""
@@ -161,11 +174,18 @@ def _counts_receipt(max_records: int, m: int, mu: float) -> tuple[Receipt, GDP]:
 
 @lru_cache(maxsize=256)
 def _distances_receipt(max_records: int, m: int, mu: float) -> tuple[Receipt, GDP]:
-    cells = m * 2 * kernel.OCTAVES
+    cells = m * 2 * kernel.OCTAVES  # at most
     sensitivity = distances(m)
     scale = gaussian_scale(sensitivity, mu, cells)
     check_grid_range(max_records, scale, cells)
     return Receipt("histogram of distances", "D6", mu, sensitivity, scale), GDP(mu)
+
+
+@lru_cache(maxsize=256)
+def _cells_in_use(octaves: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Mark the cells of columns with so many octaves on a side."""
+    used = np.arange(kernel.OCTAVES) < np.array(octaves)[:, None, None]
+    return np.repeat(used, 2, axis=1)
 
 
 @lru_cache(maxsize=1024)
