@@ -248,51 +248,16 @@ Theorem T4_as_computed : forall a p n (x : R), 0 <= a -> 0 <= p -> 0 <= n -> x *
   (x + 16 * sqrt (a + p) * n * UNIT_ROUNDOFF) * UP <= cell_moments a p n.
 Proof. intros. unfold cell_moments in *. pose proof up. nra. Qed.
 
-(* ---- T5: thresholds in each cell ---- *)
-Definition largest (p : R) := Rmax p (1 - p).
-
-Lemma largest_pos : forall p, 0 <= p <= 1 -> 0 <= largest p.
-Proof. intros. unfold largest. apply Rle_trans with p; [lra | apply Rmax_l]. Qed.
-
-Lemma sum_list : forall l, sum (length l) (fun j => largest (nth j l 0) ^ 2) = total_of (fun p => largest p ^ 2) l.
+(* ---- T5: a record's bin adds a column of a map without negative entries to its cell ---- *)
+Theorem T5_distributions : forall (S : space) K c c' (column column' : vector S) longest, 0 < longest ->
+  norm column <= longest -> norm column' <= longest -> 0 <= inner column column' ->
+  norm (sub (in_cell K c column) (in_cell K c' column')) * UP <= cell_distribution longest.
 Proof.
-  intro l. unfold total_of.
-  assert (H : forall l f, sum (length l) (fun j => f (nth j l 0)) = fold_right (fun x s => f x + s) 0 l).
-  { induction l0 as [|x l0]; intro f; [reflexivity|].
-    assert (G : forall n f, sum (Datatypes.S n) f = f O + sum n (fun i => f (Datatypes.S i))).
-    { induction n; intro g; [simpl; ring|]. change (sum (Datatypes.S (Datatypes.S n)) g) with
-        (sum (Datatypes.S n) g + g (Datatypes.S n)). rewrite IHn. simpl. ring. }
-    simpl length. rewrite G. simpl. rewrite <- IHl0. reflexivity. }
-  apply (H l (fun p => largest p ^ 2)).
-Qed.
-
-Definition excess (p : list R) (share : nat -> R) (below : nat -> bool) : vector (Rd (length p)) :=
-  fun j => (if below j then 1 else 0) - share j.
-
-(* Shares may differ from cell to cell; p has the one of each threshold that is furthest from 1/2. *)
-Theorem T5_thresholds : forall K c c' p share share' below below',
-  (1 <= length p)%nat -> (forall j, 0 <= share j <= 1) -> (forall j, 0 <= share' j <= 1) ->
-  (forall j, largest (share j) <= largest (nth j p 0)) -> (forall j, largest (share' j) <= largest (nth j p 0)) ->
-  (c = c' -> share = share') ->
-  norm (sub (in_cell K c (excess p share below)) (in_cell K c' (excess p share' below'))) * UP <= cell_excess p 0.
-Proof.
-  intros K c c' p share share' below below' NE S S' L L' Same. unfold cell_excess.
-  set (moved := total_of _ p). set (m := Rmax (INR (length p)) (2 * moved)).
-  assert (MV : moved = sum (length p) (fun j => largest (nth j p 0) ^ 2)) by (rewrite sum_list; reflexivity).
-  assert (M1 : INR (length p) <= m) by apply Rmax_l. assert (M2 : 2 * moved <= m) by apply Rmax_r.
-  pose proof (pos_INR (length p)).
-  apply (root_up _ _ m); [lra | | lra].
-  assert (One : forall s b, (forall j, 0 <= s j <= 1) -> (forall j, largest (s j) <= largest (nth j p 0)) ->
-    norm2 (excess p s b) <= moved).
-  { intros s b B M. rewrite MV. unfold norm2. cbn [inner Rd]. unfold dot, excess. apply sum_le. intros j _.
-    specialize (B j). specialize (M j). unfold largest in M at 1.
-    pose proof (Rmax_l (s j) (1 - s j)). pose proof (Rmax_r (s j) (1 - s j)).
-    destruct (b j); nra. }
-  apply in_cells; [lra | |].
-  - intros [i [-> ->]]. rewrite (Same eq_refl), norm2_Rd.
-    apply Rle_trans with (INR (length p) * 1); [|lra]. rewrite <- (sum_const (length p) 1).
-    apply sum_le. intros j _. unfold excess. destruct (below j), (below' j); nra.
-  - pose proof (One share below S L). pose proof (One share' below' S' L'). lra.
+  intros S K c c' z z' b B Z Z' A. unfold cell_distribution.
+  pose proof (norm2_le z b Z). pose proof (norm2_le z' b Z').
+  apply (root_up _ _ (2 * (b * b))); [nra | |].
+  - apply in_cells; [nra | | lra]. intros _. rewrite norm2_sub. lra.
+  - rewrite sqrt_mult_alt by lra. rewrite sqrt_square by lra. lra.
 Qed.
 
 (* ---- D2: centred counts, and the number of complete records beside them ---- *)

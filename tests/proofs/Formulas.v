@@ -125,6 +125,32 @@ Definition joint_mu_logistic_of_means (mu_gradient : R) (mu_hessian : R) (mu_mea
 Definition crest (start : R) (slope : R) (quadratic : R) (upper : R) : R :=
   let t := (if (leb ((2 * quadratic) * upper) slope) then upper else (slope / (2 * quadratic))) in
   (start + (t * (slope - (quadratic * t)))).
+Definition collinear_sides (geometry_short : R) (geometry_square : R) (g : R) (h : R) (q : R) : R :=
+  let '(short, largest_cosine) := (geometry_short, (Rmax 0 (1 - (2 / (Rmax geometry_square 2))))) in
+  let result := 0 in
+  let '(constant, curvature) := (0, h) in
+  let '(meat, meat_curvature) := (0, q) in
+  let start := ((((constant + curvature) + meat) + meat_curvature) + ((1 / 2) * g)) in
+  let result := (Rmax result (crest start ((1 / 2) * g) (curvature + meat_curvature) largest_cosine)) in
+  let '(meat, meat_curvature) := (((1 / 2) * q), 0) in
+  let start := ((((constant + curvature) + meat) + meat_curvature) + ((1 / 2) * g)) in
+  let result := (Rmax result (crest start ((1 / 2) * g) (curvature + meat_curvature) largest_cosine)) in
+  let start := (((constant + curvature) + (((1 / 4) * g) * (1 + (short ^ 2)))) + (((1 / 2) * q) * (1 + (short ^ 4)))) in
+  let result := (Rmax result (crest start (((1 / 2) * g) * short) (curvature + (q * (short ^ 2))) 1)) in
+  let start := (((constant + curvature) + ((1 / 4) * g)) + ((1 / 2) * q)) in
+  let result := (Rmax result (crest start (((1 / 4) * g) * short) curvature 1)) in
+  let '(constant, curvature) := (((1 / 2) * h), 0) in
+  let '(meat, meat_curvature) := (0, q) in
+  let start := ((((constant + curvature) + meat) + meat_curvature) + ((1 / 2) * g)) in
+  let result := (Rmax result (crest start ((1 / 2) * g) (curvature + meat_curvature) largest_cosine)) in
+  let '(meat, meat_curvature) := (((1 / 2) * q), 0) in
+  let start := ((((constant + curvature) + meat) + meat_curvature) + ((1 / 2) * g)) in
+  let result := (Rmax result (crest start ((1 / 2) * g) (curvature + meat_curvature) largest_cosine)) in
+  let start := (((constant + curvature) + (((1 / 4) * g) * (1 + (short ^ 2)))) + (((1 / 2) * q) * (1 + (short ^ 4)))) in
+  let result := (Rmax result (crest start (((1 / 2) * g) * short) (curvature + (q * (short ^ 2))) 1)) in
+  let start := (((constant + curvature) + ((1 / 4) * g)) + ((1 / 2) * q)) in
+  let result := (Rmax result (crest start (((1 / 4) * g) * short) curvature 1)) in
+  result.
 Definition cell_counts : R := ((sqrt 2) * UP).
 Definition cell_sums (bound : R) (weight : R) : R :=
   ((Rmax (2 * bound) (sqrt (2 * ((bound * bound) + (weight * weight))))) * UP).
@@ -132,10 +158,8 @@ Definition count_weight (squared : R) (plain : R) : R :=
   ((sqrt ((WITH_SQUARES * squared) + (WITHOUT * plain))) * DOWN).
 Definition cell_moments (squared : R) (plain : R) (n : R) : R :=
   (((sqrt (squared + plain)) * (2 + ((16 * n) * UNIT_ROUNDOFF))) * UP).
-Definition cell_excess (probabilities : list R) (n : R) : R :=
-  let moved := (total_of (fun p => ((Rmax p (1 - p)) ^ 2)) probabilities) in
-  let slack := (((8 * (sqrt (INR (length probabilities)))) * n) * UNIT_ROUNDOFF) in
-  (((sqrt (Rmax (INR (length probabilities)) (2 * moved))) + slack) * UP).
+Definition cell_distribution (column_norm : R) : R :=
+  (((sqrt 2) * column_norm) * UP).
 Definition complete_weight (m : R) : R :=
   ((floor ((WEIGHT_STEP * (sqrt ((3 / 4) * m))) * DOWN)) / WEIGHT_STEP).
 Definition counts (m : R) : R :=

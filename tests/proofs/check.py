@@ -22,7 +22,7 @@ BUILD = HERE.parents[1] / "build" / "proofs"
 TABLE = HERE / "claims.tsv"
 
 #: In the order of what requires what.
-MODULES = ("Meaning", "Vectors", "Formulas", "Sums", "Cells", "Joint")
+MODULES = ("Meaning", "Vectors", "Formulas", "Sums", "Cells", "Joint", "Composition")
 PACKAGES = ("coq", "libcoq-interval", "libcoq-coquelicot")
 
 #: What theorems may rest on: how Coq's library makes real numbers, and equal functions.

@@ -65,11 +65,12 @@ FORMULAS = [
         for means, end in ((False, ""), (True, "_of_means"))
     ),
     Formula(sensitivity_sides._crest),
+    Formula(sensitivity_sides._collinear, {}, "collinear_sides"),
     Formula(tables.cell_counts),
     Formula(tables.cell_sums),
     Formula(tables.count_weight),
     Formula(tables.cell_moments),
-    Formula(tables.cell_excess),
+    Formula(tables.cell_distribution),
     Formula(scaling.complete_weight),
     Formula(scaling.counts),
     Formula(scaling.distances),

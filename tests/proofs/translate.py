@@ -75,15 +75,22 @@ class Translator:
     def definition(self) -> str:
         arguments = self.tree.args
         left = [a for a in (*arguments.args, *arguments.kwonlyargs) if a.arg not in self.values]
-        lists = {a.arg for a in left if "Sequence" in ast.unparse(a.annotation or ast.Constant(""))}
-        parameters = " ".join(
-            f"({self.name(a.arg)} : {'list R' if a.arg in lists else 'R'})" for a in left
-        )
+        parameters = " ".join(p for a in left for p in self.parameters(a))
         head = f"Definition {self.formula.definition}"
         body = self.block(list(self.tree.body))
         if not parameters:
             return f"{head} : R := {body}."
         return f"{head} {parameters} : {self.result()} :=\n  {body}."
+
+    def parameters(self, argument: ast.arg) -> list[str]:
+        """Declare an argument: a number, a list of them, or the fields of a tuple that are used."""
+        annotation = ast.unparse(argument.annotation or ast.Constant(""))
+        if "Sequence" in annotation:
+            return [f"({self.name(argument.arg)} : list R)"]
+        fields = getattr(getattr(self.module, annotation, None), "_fields", ())
+        used = {n.attr for n in ast.walk(self.tree) if isinstance(n, ast.Attribute)}
+        names = [f"{argument.arg}_{f}" for f in fields if f in used] or [self.name(argument.arg)]
+        return [f"({name} : R)" for name in names]
 
     def result(self) -> str:
         """Name the type of what is returned, a number or a tuple of numbers."""
@@ -215,6 +222,8 @@ class Translator:
                 return number(value)
             case ast.Name(identifier):
                 return self.value_of(identifier)
+            case ast.Attribute(ast.Name(identifier), field):
+                return f"{identifier}_{field}"
             case ast.Tuple(elements):
                 return f"({', '.join(self.expression(e) for e in elements)})"
             case ast.UnaryOp(ast.USub(), operand):
