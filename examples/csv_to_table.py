@@ -47,7 +47,7 @@ short = schema.encode({k: table[k] for k in ("education", "wage")}, response="wa
 alone = dpfast.fit(short, None, dpfast.Objective("log-cosh", scale=8.0), privacy=0.6, ledger=budget)
 
 # In dollars an hour for a year, side by side, with what each paid and what is left.
-both = dpfast.compare(mean.natural, alone.natural, names=["both", "education alone"], ledger=budget)
+both = dpfast.compare(mean, alone, names=["both", "education alone"], ledger=budget)
 print(both)
 Path("table.tex").write_text(both.as_latex(), encoding="utf-8")
 Path("table.md").write_text(both.as_markdown(), encoding="utf-8")

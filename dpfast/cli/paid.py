@@ -16,8 +16,7 @@ from dpfast.cli.output import PaidResult, save_unfinished, tell
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, loss_of
 from dpfast.data.columns import column_names, number_columns
-from dpfast.data.files import read_labels, read_numbers, read_table
-from dpfast.data.formula import columns_read
+from dpfast.data.files import read_columns_of_formula, read_labels, read_numbers, read_table
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.fit_requests.request import hide_row_details
 from dpfast.inference.composition import plain_spend
@@ -34,7 +33,7 @@ def fit(arguments: argparse.Namespace) -> int:
     options = _fit_options(arguments)
     if (arguments.formula is None) == (arguments.response is None):
         raise InvalidInput("give either --formula or --response (with --covariates).")
-    read = _read_undeclared(arguments) if schema is None else _read_declared(arguments, schema)
+    read = _read(arguments, schema)
 
     def report(result: Any) -> dict[str, Any]:
         public_facts = None if schema is None else schema.to_toml()
@@ -124,31 +123,23 @@ def _schema(arguments: argparse.Namespace) -> dpfast.Schema | None:
     return None if arguments.schema is None else dpfast.Schema.from_toml(Path(arguments.schema))
 
 
-def _read_declared(arguments: argparse.Namespace, schema: dpfast.Schema) -> _Columns:
-    """Read a file with the public facts of a schema."""
-    table = read_table(arguments.data, schema, **_read_options(arguments))
-    return _Columns(table, _extras(arguments, {}), [])
-
-
-def _read_undeclared(arguments: argparse.Namespace) -> _Columns:
-    """Read the columns that the options name, as numbers or as declared levels."""
-    table: dict[str, Any]
-    covariates: list[str] = []
+def _read(arguments: argparse.Namespace, schema: dpfast.Schema | None) -> _Columns:
+    """Read the columns of a file that a formula, a schema or the options name."""
+    options = _read_options(arguments)
+    table: Any
     if arguments.formula is not None:
-        names, levels = columns_read(arguments.formula)
-        table = _numbers(arguments, [name for name in names if name not in levels])
-        for name, labels in levels.items():
-            table[name] = read_labels(
-                arguments.data, name, levels=labels, **_read_options(arguments)
-            )
-    elif arguments.covariates is None:
+        table = read_columns_of_formula(arguments.data, arguments.formula, schema, **options)
+        return _Columns(table, _extras(arguments, {} if schema else table), [])
+    if schema is not None:
+        table = read_table(arguments.data, schema, **options)
+        return _Columns(table, _extras(arguments, {}), [])
+    if arguments.covariates is None:
         raise InvalidInput(
             "without a schema every column needs its name: give --covariates age,education "
             "and so on."
         )
-    else:
-        covariates = _split_names(arguments.covariates)
-        table = _numbers(arguments, [arguments.response, *covariates])
+    covariates = _split_names(arguments.covariates)
+    table = _numbers(arguments, [arguments.response, *covariates])
     return _Columns(table, _extras(arguments, table), covariates)
 
 

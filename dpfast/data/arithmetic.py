@@ -90,18 +90,13 @@ class _Evaluation:
     def of(self, node: ast.AST) -> tuple[Any, float, float]:
         """Return the value on the records (or a constant), and its public minimum and maximum."""
         value, low, high = self._of(node)
-        if self.free:
-            return (
-                (value, -math.inf, math.inf)
-                if isinstance(value, np.ndarray)
-                else (value, low, high)
-            )
-        if not np.isfinite([low, high]).all():
-            raise InvalidInput(
-                f"term {self.text!r} has no finite bound over the declared ranges. Change the "
-                "range, the centre or the function."
-            )
-        return value, low, high
+        if not isinstance(value, np.ndarray):
+            if not np.isfinite([low, high]).all():
+                raise InvalidInput(f"term {self.text!r} has a part that is no finite number.")
+            return value, low, high
+        # the logarithm of a range with zero: such values are missing, and the unit is estimated
+        self.free |= not np.isfinite([low, high]).all()
+        return (value, -math.inf, math.inf) if self.free else (value, low, high)
 
     def _of(self, node: ast.AST) -> tuple[Any, float, float]:
         number = node.value if isinstance(node, ast.Constant) else None
@@ -148,7 +143,9 @@ class _Evaluation:
         if isinstance(node.op, ast.Mult):
             ends = [a * b for a in (low, high) for b in (right_low, right_high)]
             return first * second, min(ends), max(ends)
-        if isinstance(node.op, ast.Div) and (self.free or not right_low <= 0.0 <= right_high):
+        if isinstance(node.op, ast.Div) and (isinstance(second, np.ndarray) or second):
+            if right_low <= 0.0 <= right_high:
+                return first / second, -math.inf, math.inf
             ends = [a / b for a in (low, high) for b in (right_low, right_high)]
             return first / second, min(ends), max(ends)
         if isinstance(node.op, ast.Pow) and right_low == right_high and right_low in range(1, 9):
@@ -157,8 +154,8 @@ class _Evaluation:
             minimum = 0.0 if power % 2 == 0 and low < 0.0 < high else min(ends)
             return _power(first, power), minimum, max(ends)
         raise InvalidInput(
-            f"term {self.text!r}: powers are whole numbers from 1 to 8, and a divisor's declared "
-            f"range must not contain zero. {ALLOWED}"
+            f"term {self.text!r}: powers are whole numbers from 1 to 8, and a divisor is not zero. "
+            f"{ALLOWED}"
         )
 
 

@@ -14,7 +14,7 @@ from dpfast.data.cells import number_cells
 from dpfast.data.coding import Coding
 from dpfast.data.columns import cell_numbers, is_number_type, refused_type
 from dpfast.data.files.cached import fits_in_cache
-from dpfast.data.formula import Terms, terms_of_table
+from dpfast.data.formula import Terms, terms_of
 from dpfast.data.parts import Block, partition_capacity, rows_in
 from dpfast.data.records import Records, checked_names
 from dpfast.data.reduction import FAN_IN, additions, fold
@@ -436,13 +436,13 @@ def _frame_records(X: Any, y: Any, names: Sequence[str] | None) -> Records:
     return ClusterRecords((matrix,), tuple(covariates))
 
 
-def coded_frame(formula: str, table: Any, schema: Schema | None) -> tuple[Coding, Records]:
+def coded_frame(formula: str, table: Any, schema: Schema | None) -> tuple[Terms, Records]:
     """Read a formula for a Dask data frame, and make records of its terms."""
     if not hasattr(table, "map_partitions") or not hasattr(table, "dtypes"):
         raise InvalidInput(f"a formula reads a data frame of Dask; received {described(table)}.")
     _refuse_workers_without_dpfast()
     empty = table._meta
-    terms = terms_of_table(formula, empty, schema)
+    terms = terms_of(formula, schema, empty)
     names = terms.coding.design(empty).names
     declared = terms.columns
     plain = [name for name, kind in declared.items() if kind.kind in ("numeric", "released")]
@@ -450,13 +450,12 @@ def coded_frame(formula: str, table: Any, schema: Schema | None) -> tuple[Coding
         _check_dtype(table.dtypes[name], f"column {name!r}")
     read = table[list(declared)]
     partition_lengths = _count_rows(read)
-    coding = terms.coding if terms.left is None else None
     matrix = _map_partitions(
         _encode_partition, partition_lengths, len(names) + 1, read, terms=terms, plain=plain
     )
-    records = ClusterRecords((matrix,), names, coding=coding)
-    records.of_terms = schema is None
-    return terms.coding, records
+    records = ClusterRecords((matrix,), names)
+    records.of_terms = True
+    return terms, records
 
 
 def _count_rows(*tables: Any) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -192,6 +192,17 @@ class Coding:
             y = declared.encode(column(table, self.response), self.response)[0][:, 0]
         return Design(values, y, tuple(names), bounds, self, self.fit_intercept)
 
+    def records(self, table: Any) -> tuple[Array, Array]:
+        """Encode covariates and responses of a table, record by record.
+
+        Privacy
+        -------
+        None is spent; both are as private as the table.
+        """
+        design = self.design(table)
+        assert design.y is not None
+        return design.X, design.y
+
     def covariates(self, table: Any) -> Array:
         """Encode the :attr:`covariate_columns` of a table, shape (m, q).
 
@@ -228,32 +239,38 @@ class Coding:
     def natural_units(self) -> tuple[Array, Array]:
         """Return the affine map from natural units to the coded columns of the design.
 
-        ``coded = constant + matrix @ natural``, in the table's units on the right.  The
-        constants of a product's factors belong to products of fewer factors.
+        ``coded = constant + matrix @ natural``, in the table's units on the right.
 
         Returns
         -------
         constant, matrix : ndarray of shapes (q,) and (q, q)
         """
-        columns = [self._alone(term) for term in self.terms]
-        if None not in columns:  # each term is one numeric column
-            centres, spreads = np.array(columns, dtype=np.float64).reshape(-1, 2).T
-            return 0.0 - centres / spreads, np.diag(1.0 / spreads)
-        from dpfast.data.encoding import natural_units_of_products
+        columns = [units for term in self.terms for units in self._units(term)]
+        centres, spreads = np.array(columns, dtype=np.float64).reshape(-1, 2).T
+        return 0.0 - centres / spreads, np.diag(1.0 / spreads)
 
-        return natural_units_of_products(self)
+    def _units(self, term: tuple[Any, ...]) -> list[tuple[float, float]]:
+        """Return centre and unit of the columns of a term that is one declared column."""
+        if len(term) != 1 or type(term[0]) is not Main:
+            raise InvalidInput(
+                "coefficients of products and functions of coded columns, as an earlier version "
+                "made them, are given in coded units only. predict takes and returns the table's "
+                "own units."
+            )
+        column = self.columns[term[0].name]
+        if column.kind != "categorical":
+            return [(column.location, column.spread)]
+        return [(0.0, 1.0)] * len(term[0].encode({term[0].name: []}, self.columns)[1])
 
-    def _alone(self, term: tuple[Any, ...]) -> tuple[float, float] | None:
-        """Return centre and unit of a term that is one numeric column; None for other terms."""
-        factor, *further_factors = term or (None,)
-        if (
-            further_factors
-            or type(factor) is not Main
-            or self.columns[factor.name].kind == "categorical"
-        ):
-            return None
-        column = self.columns[factor.name]
-        return column.location, column.spread
+    def uncentred(self) -> Coding:
+        """Return the coding with the same units and centres of zero, as of differences."""
+        columns = {
+            name: declared
+            if declared.location == 0.0
+            else replace(declared, centre=0.0, unit=declared.spread)  # type: ignore[type-var]
+            for name, declared in self.columns.items()
+        }
+        return replace(self, columns=columns)
 
     @property
     def released(self) -> bool:

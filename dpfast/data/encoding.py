@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from itertools import compress, product
 from typing import Any
 
 import numpy as np
 
-from dpfast.data.coding import Array, Coding, Encoded, Main
+from dpfast.data.coding import Coding, Encoded
 from dpfast.data.columns import column, column_names
 from dpfast.errors import InvalidInput
 
@@ -60,64 +58,3 @@ def _length(values: Any, name: str) -> int:
             f"{type(values).__name__}. Write [value] for a single row."
         )
     return len(values)
-
-
-def natural_units_of_products(coding: Coding) -> tuple[Array, Array]:
-    """Compute :meth:`Coding.natural_units` for terms with several factors.
-
-    ``prod((x_k - centre_k) / unit_k)`` is multiplied out: each subset of the factors is a product
-    of natural columns, with the other factors' ``-centre_k / unit_k`` in its coefficient.
-    """
-    terms = [_parts(coding, term) for term in coding.terms]
-    starts: dict[Any, int] = {}
-    n_columns = 0
-    for names, other_factors, width in terms:
-        starts[names, other_factors] = n_columns
-        n_columns += width
-    constant = np.zeros(n_columns)
-    matrix = np.zeros((n_columns, n_columns))
-    row = 0
-    for names, other_factors, width in terms:
-        for in_product in product((True, False), repeat=len(names)):
-            share = math.prod(
-                (1.0 if is_in else -coding.columns[name].location) / coding.columns[name].spread
-                for name, is_in in zip(names, in_product, strict=True)
-            )
-            if not share:
-                continue
-            subset = tuple(compress(names, in_product))
-            if not subset and not other_factors:
-                constant[row] += share
-            elif (subset, other_factors) in starts:
-                start = starts[subset, other_factors]
-                matrix[range(row, row + width), range(start, start + width)] += share
-            else:
-                raise InvalidInput(
-                    "coefficients of a product or power in the table's own units need the "
-                    f"terms of fewer factors, {':'.join(subset) or 'levels'} here: add them. "
-                    "predict takes and returns the table's own units."
-                )
-        row += width
-    return constant, matrix
-
-
-def _parts(coding: Coding, term: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[Any, ...], int]:
-    """Split a term into its numeric columns, its other factors, and its width."""
-    names: list[str] = []
-    other_factors: list[Any] = []
-    for factor in term:
-        if (power := getattr(factor, "power", None)) is not None:
-            names += power
-        elif not isinstance(factor, Main) and not getattr(factor, "own_units", False):
-            raise InvalidInput(
-                "coefficients of functions of columns are given in coded units only. predict "
-                "takes and returns the table's own units."
-            )
-        elif isinstance(factor, Main) and coding.columns[factor.name].kind != "categorical":
-            names.append(factor.name)
-        else:
-            other_factors.append(factor)
-    widths = [
-        factor.encode({factor.name: []}, coding.columns)[0].shape[1] for factor in other_factors
-    ]
-    return tuple(sorted(names)), tuple(other_factors), math.prod(widths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from dpfast.data.arithmetic import ALLOWED, Arithmetic
 from dpfast.data.coding import Coding, Column, Factor, Main
 from dpfast.data.columns import column, column_names, declaring_levels, public_levels, type_of
 from dpfast.data.scaling.units import Released
-from dpfast.data.schema import Categorical, Schema
+from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.data.splines import Spline, is_spline, parse_spline
 from dpfast.errors import InvalidInput, described
 
@@ -30,80 +30,67 @@ MAX_CELLS = 10_000
 IN_TERMS = "the response is one of the terms, too, or a part of one. Leave it out on the right."
 
 
-def coding_from_formula(formula: str, schema: Schema) -> Coding:
-    """Read a formula for tables that a schema declares; no table is needed."""
-    if not isinstance(schema, Schema):
-        raise InvalidInput(
-            "schema must be a dpfast.Schema, which declares the columns of the formula; received "
-            f"{described(schema)}."
-        )
-    responses, term_texts, intercept = sides(formula)
-    products = _products(term_texts, schema)
-    used = {name: None for product in products for factor in product for name in _names(factor)}
-    response = None
-    if responses is not None:
-        if len(responses) != 1 or responses[0] not in schema.columns:
-            raise InvalidInput(
-                f"the left side of {formula!r} must be one declared column; received {responses}."
-            )
-        response = responses[0]
-        used[response] = None
-    response_factor = None if response is None else Main(response)
-    terms = _of_full_rank(products, intercept, schema, response_factor)
-    return schema.coding(terms, list(used), response, intercept)
-
-
 class Terms(NamedTuple):
-    """Codings of both sides of a formula; with a schema the first one has both sides."""
+    """Codings of both sides of a formula in the columns' own units.
+
+    ``scales`` has the declared centre and unit of each column with a public range.
+    """
 
     coding: Coding
-    left: Coding | None = None
+    left: Coding
+    scales: Mapping[str, tuple[float, float]]
 
     @property
     def columns(self) -> dict[str, Column]:
         """All columns that the formula reads, and their declarations."""
-        return {**self.coding.columns, **({} if self.left is None else self.left.columns)}
+        return {**self.coding.columns, **self.left.columns}
 
     def records(self, table: Any) -> tuple[Array, Array]:
         """Return covariates and responses of a table, record by record."""
-        design = self.coding.design(table)
-        y = design.y if self.left is None else self.left.design(table).X[:, 0]
-        assert y is not None
-        return design.X, y
+        return self.coding.design(table).X, self.left.design(table).X[:, 0]
 
 
-def terms_of_table(formula: str, table: Any, schema: Schema | None) -> Terms:
-    """Read a formula with a response for a table; only the types of its columns are read."""
-    if schema is None:
-        return Terms(*codings_of_table(formula, table))
-    coding = coding_from_formula(formula, schema)
-    if coding.response is None:
+def terms_of(formula: str, schema: Schema | None = None, table: Any = None) -> Terms:
+    """Read a formula with a response; terms act on the columns as they are.
+
+    Parameters
+    ----------
+    formula : str
+    schema : Schema, optional
+        Columns that it declares are clipped to their ranges, or have its levels.
+    table : data frame, Arrow table or mapping, optional
+        Only the types of the columns without a declaration are read.  Without a table such a
+        column is taken for numbers.
+    """
+    if schema is not None and not isinstance(schema, Schema):
         raise InvalidInput(
-            f"formula {described(formula, text=True)} has no response: write 'response ~ terms'."
+            "schema must be a dpfast.Schema, which declares columns of the formula; received "
+            f"{described(schema)}."
         )
-    return Terms(coding)
-
-
-def codings_of_table(formula: str, table: Any) -> tuple[Coding, Coding]:
-    """Read a formula without declarations; return the codings of its right and left side."""
     responses, term_texts, intercept = sides(formula)
     if responses is None or len(responses) != 1:
         raise InvalidInput(
             f"formula {formula!r} must have one response on its left side: 'response ~ terms'."
         )
     texts = list(dict.fromkeys([*responses, *(text for factors in term_texts for text in factors)]))
-    schema = _undeclared(texts, table)
-    products = _products(term_texts, schema)
-    response_factor = _factor(responses[0], schema)
-    if _is_categorical(response_factor, schema):
+    known = {} if schema is None else schema.columns
+    own = _own_units(texts, known, table, _quoted(formula))
+    products = _products(term_texts, own)
+    response_factor = _factor(responses[0], own)
+    if _is_categorical(response_factor, own):
         raise InvalidInput(
             f"the response {responses[0]!r} has levels. Declare it "
             "Binary(positive=..., negative=...) in a schema, or pass a column of 0 and 1."
         )
     used = {name: None for product in products for factor in product for name in _names(factor)}
-    terms = _of_full_rank(products, intercept, schema, response_factor)
-    response = schema.coding(((response_factor,),), _names(response_factor), None, False)
-    return schema.coding(terms, list(used), None, intercept), response
+    terms = _of_full_rank(products, intercept, own, response_factor)
+    left = own.coding(((response_factor,),), _names(response_factor), None, False)
+    scales = {
+        name: (declared.location, declared.spread)
+        for name, declared in known.items()
+        if name in own.columns and isinstance(declared, Numeric)
+    }
+    return Terms(own.coding(terms, list(used), None, intercept), left, scales)
 
 
 def coded_terms(formula: str, coding: Coding) -> tuple[tuple[Factor, ...], ...]:
@@ -120,28 +107,39 @@ def _products(term_texts: Sequence[Sequence[str]], schema: Schema) -> list[list[
     ]
 
 
-def _undeclared(texts: Sequence[str], table: Any) -> Schema:
+def _own_units(
+    texts: Sequence[str], known: Mapping[str, Column], table: Any, quoted: Sequence[str]
+) -> Schema:
     """Declare the columns that terms read: numbers in their own units, or public levels."""
-    declared: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     levels: dict[str, Any] = {}
-    present = column_names(table)
+    present = [*known, *(quoted if table is None else column_names(table))]
     for text in texts:
         names, listed = _read_by(text, present)
         levels |= listed
         for name in names:
-            declared_levels = levels.get(name) or public_levels(column(table, name))
-            if declared_levels is None and name in levels:
-                raise InvalidInput(
-                    f"{text!r}: which levels column {name!r} (type {type_of(column(table, name))}) "
-                    "has is a private fact of the data, also where a library lists them. Declare "
-                    f"them: {declaring_levels(name)}."
-                )
-            declared[name] = (
-                Released(0.0, 1.0)
-                if declared_levels is None
-                else Categorical(tuple(declared_levels))
-            )
-    return Schema(declared)
+            if isinstance(declared := known.get(name), Numeric):
+                columns[name] = replace(declared, centre=0.0, unit=1.0)
+            elif declared is not None:
+                columns[name] = declared
+            else:
+                columns[name] = _undeclared(name, text, levels, table)
+    return Schema(columns)
+
+
+def _undeclared(name: str, text: str, levels: Mapping[str, Any], table: Any) -> Column:
+    """Declare a column by the levels that a formula or the column's type lists, or as numbers."""
+    values = None if table is None else column(table, name)
+    declared_levels = levels.get(name) or (None if table is None else public_levels(values))
+    if declared_levels is not None:
+        return Categorical(tuple(declared_levels))
+    if name not in levels:
+        return Released(0.0, 1.0)
+    kind = "" if table is None else f" (type {type_of(values)})"
+    raise InvalidInput(
+        f"{text!r}: which levels column {name!r}{kind} has is a private fact of the data, also "
+        f"where a library lists them. Declare them: {declaring_levels(name)}."
+    )
 
 
 def _read_by(text: str, present: Sequence[str] = ()) -> tuple[list[str], dict[str, Any]]:
@@ -155,25 +153,6 @@ def _read_by(text: str, present: Sequence[str] = ()) -> tuple[list[str], dict[st
             levels[node.args[0].id] = _listed(node, text)  # type: ignore[attr-defined]
     names = Arithmetic(text).names
     return names[:1] if is_spline(tree) else names, levels
-
-
-def columns_read(formula: str) -> tuple[list[str], dict[str, Any]]:
-    """Return the columns that a formula reads from a table not yet opened, and their levels."""
-    responses, term_texts, _ = sides(formula)
-    names: dict[str, None] = {}
-    levels: dict[str, Any] = {}
-    quoted = _quoted(formula)
-    for text in [*(responses or ()), *(text for factors in term_texts for text in factors)]:
-        read, listed = _read_by(text, quoted)
-        names |= dict.fromkeys(read)
-        levels |= listed
-    for name, listed_levels in levels.items():
-        if listed_levels is None:
-            raise InvalidInput(
-                f"C({name}): which levels there are is a private fact of the data. List them: "
-                f"C({name}, levels=[...]), or declare {name!r} in the file of --schema."
-            )
-    return list(names), levels
 
 
 def _is_factor(node: ast.Call) -> bool:
@@ -208,35 +187,6 @@ def _quoted(formula: str) -> list[str]:
 def parts_at(mark: str, formula: str) -> list[str]:
     """Split a formula at a mark, except between backticks."""
     return re.split(rf"{re.escape(mark)}(?=(?:[^`]*`[^`]*`)*[^`]*$)", formula)
-
-
-def response_of(formula: str) -> str:
-    """Return the name on the left side, if it is one name."""
-    return parts_at("~", formula)[0].strip().strip("`")
-
-
-def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
-    """Return response, covariates and intercept of a formula of undeclared numeric columns."""
-    responses, term_texts, intercept = sides(formula)
-
-    def is_column(text: str) -> bool:
-        return text.isidentifier() or text in _quoted(formula)
-
-    if responses is None or len(responses) != 1 or not is_column(responses[0]):
-        raise InvalidInput(
-            f"formula {formula!r} must have one column on its left side: 'response ~ terms'."
-        )
-    for factors in term_texts:
-        if len(factors) > 1 or not is_column(factors[0]):
-            raise InvalidInput(
-                f"term {':'.join(factors)!r} needs the ranges or levels of a schema: without one, "
-                "each term is a numeric column here. Pass schema=dpfast.Schema({...}) where there "
-                "is one to pass, or add the column to the table."
-            )
-    names = list(dict.fromkeys(factors[0] for factors in term_texts))
-    if responses[0] in names:
-        raise InvalidInput(IN_TERMS)
-    return responses[0], names, intercept
 
 
 def sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:

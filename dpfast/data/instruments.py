@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from dpfast.data.coding import Coding
-from dpfast.data.formula import coded_terms, columns_read, parts_at, sides
+from dpfast.data.formula import coded_terms, parts_at, sides
 from dpfast.errors import InvalidInput, described
 
 #: Refusal of a table whose levels are coded otherwise in one part than in both.
@@ -53,11 +53,6 @@ def equations_of(formula: Any) -> Equations:
             "every regressor is among the instruments: that is least squares. Use dpfast.fit."
         )
     return written
-
-
-def columns_of(formula: Any) -> list[str]:
-    """Return the columns that a formula with instruments reads."""
-    return columns_read(equations_of(formula).formula)[0]
 
 
 def roles_of(coding: Coding, equations: Equations) -> Roles:

@@ -13,7 +13,8 @@ from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.hazards import AtRisk, score_of_rows
 from dpfast.data.columns import number_columns
-from dpfast.data.formula import codings_of_table
+from dpfast.data.formula import terms_of
+from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.effects.second_moments import PER_OCTAVE, second_moments
 from dpfast.errors import InvalidInput, described, understood
@@ -100,6 +101,7 @@ def cox(
     cuts: Any,
     unit: float | None = None,
     privacy: Budget | float | tuple[float, float],
+    schema: Schema | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> Fit:
@@ -114,7 +116,7 @@ def cox(
     ----------
     formula : str
         ``"weeks ~ drug + age + C(stage, levels=[1, 2, 3])"``: how long a person was followed, from
-        0 on, and terms as for :func:`dpfast.fit` without a schema.
+        0 on, and terms as for :func:`dpfast.fit`.
     table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
         One row for each person.  An incomplete row contributes zero and counts in n.
     event : str
@@ -127,6 +129,8 @@ def cox(
         Public: times are whole units, rounded up, so an event happened within the unit that
         ends at its time.  The likelihood is that of interval censoring.  A person without an event
         was followed until the end of the unit.  If times are rounded down, add a unit.
+    schema : Schema, optional
+        Ranges, to which columns are clipped, and levels.
     privacy, ledger, noise
         As for :func:`dpfast.fit`: the **total**, column scales and intervals included.
 
@@ -154,7 +158,7 @@ def cox(
     (('drug',), True)
     """
     account = Account(privacy, ledger)
-    analysis = _Hazards(formula, table, event, cuts, unit, account, noise)
+    analysis = _Hazards(formula, table, schema, event, cuts, unit, account, noise)
     request = analysis.request
     label = request.label("cox", f"intervals={analysis.intervals}")
     return run(analysis, label, request.memory_bytes(COPIES, include_arrays=True))
@@ -228,6 +232,7 @@ class _Hazards(Analysis[Fit]):
         self,
         formula: Any,
         table: Any,
+        schema: Any,
         event: Any,
         cuts: Any,
         unit: Any,
@@ -243,7 +248,7 @@ class _Hazards(Analysis[Fit]):
         self._cuts, total = checked_cuts(cuts), account.total
         self.intervals = len(self._cuts) - 1
         self._unit = checked_unit(unit, self._cuts)
-        coding, response = codings_of_table(formula, table)
+        coding, response, _ = terms_of(formula, schema, table)
         if not coding.fit_intercept:
             raise InvalidInput("hazards of intervals include the intercept: leave '- 1' out.")
         if event in coding.columns or event in response.columns:

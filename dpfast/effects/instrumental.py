@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.data.instruments import Equations, Roles, equations_of, roles_of
+from dpfast.data.schema import Schema
 from dpfast.data.source import EVERYTHING
 from dpfast.effects.iv import TwoStage
 from dpfast.effects.second_moments import PER_OCTAVE, SecondMoments, second_moments
@@ -27,7 +28,7 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.centred_powers import basis_of_terms
 from dpfast.regression.default_fit import preconditioned_rows, subsample_size
-from dpfast.regression.formula import coded_source, table_source
+from dpfast.regression.formula import table_source, term_records
 from dpfast.scaling.budget import refuse_too_few_records
 from dpfast.scaling.private import plan_scaling
 from dpfast.scaling.weight_unit import planned_weight_unit
@@ -84,6 +85,7 @@ def two_stage(
     table: Any,
     *,
     privacy: Budget | float | tuple[float, float],
+    schema: Schema | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> TwoStage:
@@ -97,13 +99,15 @@ def two_stage(
     ----------
     formula : str
         ``"y ~ x + w | z + w"``: regressors, and after the bar the instruments, which include the
-        exogenous regressors (as in ivreg and AER).  Terms are those of :func:`dpfast.fit` without a
-        schema: ``log(wage)``, ``I(age**2)``, ``C(region, levels=["north", "south"])``, products.
+        exogenous regressors (as in ivreg and AER).  Terms are those of :func:`dpfast.fit`:
+        ``log(wage)``, ``I(age**2)``, ``C(region, levels=["north", "south"])``, products.
     table : DataFrame of pandas, polars or Dask, Arrow table, mapping to arrays, path or Source
         As for a formula of :func:`dpfast.fit`; a record with an entry that is not finite
         contributes zero and counts in n.  :func:`dpfast.records` adds weights, persons and
         offsets, which are subtracted from the response.  With ``effects="person"`` coefficients of
         persons take the place of the intercept.
+    schema : Schema, optional
+        Ranges, to which columns are clipped, and levels.
     privacy, ledger, noise
         As for :func:`dpfast.fit`: the **total**; scales, first stage and intervals included.
 
@@ -128,7 +132,7 @@ def two_stage(
     >>> bool(abs(fit.params[1] - 2.0) < 0.5), bool(fit.first_stage_f > 100.0), fit.instruments
     (True, True, ('z',))
     """
-    plan = _Plan(equations_of(formula), table, Account(privacy, ledger), noise)
+    plan = _Plan(equations_of(formula), table, schema, Account(privacy, ledger), noise)
     label = plan.request.label("two_stage", f"instruments={len(plan.columns.excluded)}")
     return run(plan, label, plan.request.default_fit_bytes())
 
@@ -171,13 +175,18 @@ class _Plan(Analysis[TwoStage]):
     """Two-stage least squares, planned: public decisions, then queries and a report."""
 
     def __init__(
-        self, equations: Equations, table: Any, account: Account, noise: NoiseSource | None
+        self,
+        equations: Equations,
+        table: Any,
+        schema: Schema | None,
+        account: Account,
+        noise: NoiseSource | None,
     ) -> None:
         source = table_source(table)
         self._response = equations.response
         with hide_row_details(source.each):
-            coding, source = coded_source(equations.formula, source, None)
-            roles = roles_of(coding, equations)
+            terms, source, _ = term_records(equations.formula, source, schema)
+            roles = roles_of(terms.coding, equations)
             self.request = request = FitRequest(
                 source, None, account, fit_intercept=True, noise=noise, takes=EVERYTHING,
                 per_person=True,

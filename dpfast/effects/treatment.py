@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import number_in, one_of, positive
 from dpfast.curator.answers import Answer
 from dpfast.curator.effects import FOLDS, Aim, PseudoOutcomes, Trial, refuse_pooled
-from dpfast.data.columns import numbers, refuse_column_of, refuse_other_rows
+from dpfast.data.columns import column, numbers, refuse_column_of, refuse_other_rows
 from dpfast.data.source import Source, source_of
 from dpfast.effects.nuisances import (
     RESIDUAL_VARIANCE,
@@ -25,7 +25,7 @@ from dpfast.effects.nuisances import (
     refuse,
 )
 from dpfast.effects.results import TreatmentEffect
-from dpfast.errors import InvalidBudget, InvalidInput, understood
+from dpfast.errors import InvalidBudget, InvalidInput, described, understood
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
 from dpfast.inference.degrees import UNCOUNTED
@@ -35,6 +35,7 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.random_parts import part_sizes
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import subsample_size
+from dpfast.regression.formula import read_formula, table_source
 from dpfast.scaling.budget import MIN_RECORDS_FACTOR
 from dpfast.scaling.private import PrivateScaling, plan_scaling, refuse_no_columns
 from dpfast.scaling.remarks import MAX_MISSING, OTHERWISE
@@ -140,13 +141,14 @@ def treatment_effect(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design or Source
-        Covariates known before the treatment, without a column of ones, in memory.  Or a
-        design (``schema.encode(table, response=...)``), which holds its outcome, with ``y=None``.
-        :func:`dpfast.records` adds sampling weights, and persons by ``each="person"``.  A person
-        then counts with the mean of their rows' pseudo-outcomes, and treatment has an entry for
-        each row.
-    treatment : array-like of shape (n,)
+    X : str, array-like of shape (n, q), data frame, Design or Source
+        Covariates known before the treatment, without a column of ones, in memory.  Or a formula,
+        ``"log(wage) ~ educ + I(age**2)"``, of a table in the place of y; treatment and propensity
+        may then be names of its columns.  Or a design (``schema.encode(table, response=...)``),
+        which holds its outcome, with ``y=None``.  :func:`dpfast.records` adds sampling weights, and
+        persons by ``each="person"``.  A person then counts with the mean of their rows'
+        pseudo-outcomes, and treatment has an entry for each row.
+    treatment : array-like of shape (n,) or str
         0 or 1.  A record with another value contributes zero and counts in n; so does one whose X
         or y is not finite.
     y : array-like of shape (n,), optional
@@ -193,6 +195,10 @@ def treatment_effect(
     >>> effect = dpfast.effects.treatment_effect(X, T, y, privacy=1.0)
     >>> bool(abs(effect.estimate - 2.0) < 0.3)
     True
+    >>> table = {"y": y, "drug": 1.0 * T, "age": X[:, 0]}
+    >>> effect = dpfast.effects.treatment_effect("y ~ age + I(age**2)", "drug", table, privacy=1.0)
+    >>> bool(abs(effect.estimate - 2.0) < 0.5)
+    True
     """
     account = Account(privacy, ledger)
     method = one_of(method, tuple(METHODS), "method")
@@ -222,6 +228,8 @@ def _read(
     source: Source, treatment: Any, propensity: Any, account: Account, noise: NoiseSource | None
 ) -> _Inputs:
     """Read records, treatment and propensity, and refuse wrong shapes and roles."""
+    if isinstance(source.covariates, str):
+        source, treatment, propensity = _by_formula(source, treatment, propensity)
     takes = ("group", "each", "sample_weight")
     with hide_row_details(source.each):
         request = FitRequest(source, None, account, fit_intercept=True, noise=noise, takes=takes)
@@ -248,6 +256,26 @@ def _read(
             f"{FOLDS}."
         )
     return _Inputs(request, treated, known)
+
+
+def _by_formula(source: Source, treatment: Any, propensity: Any) -> tuple[Source, Any, Any]:
+    """Evaluate a formula, and take treatment and propensity from the columns of its table."""
+    read = read_formula(source.covariates, source.response, None)
+    if not read.terms.coding.fit_intercept:
+        raise InvalidInput("effects are of models with an intercept: leave '- 1' out.")
+    table = table_source(source.response).covariates
+    columns = []
+    for name, value in (("treatment", treatment), ("propensity", propensity)):
+        if not isinstance(value, str):
+            columns.append(value)
+            continue
+        if value in read.terms.columns:
+            raise InvalidInput(
+                f"{name} is the column {described(value, text=True)} of the formula, too. Leave "
+                "it out there."
+            )
+        columns.append(column(table, value))
+    return read.source, *columns
 
 
 def _description(aim: Aim, known: Any, overlap: float, constant: bool) -> str:

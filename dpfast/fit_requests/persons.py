@@ -46,6 +46,9 @@ def take_own_means(request: FitRequest, effects: Any, group: Any) -> None:
         )
     request.records = within_persons(request.records, group)
     request.within = True
+    if request.coding is not None:
+        request.coding = request.coding.uncentred()
+        request.new_rows = request.new_rows._replace(coding=request.coding)
 
 
 def put_rows_together(request: FitRequest, X: Any, group: Any, per_person: bool) -> None:

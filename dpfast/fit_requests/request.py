@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -22,14 +21,14 @@ from dpfast.data.coding import Coding, Design
 from dpfast.data.records import MIN_SAMPLING_FACTOR
 from dpfast.data.scaling.units import ReleasedScales
 from dpfast.data.source import Source, source_of
-from dpfast.errors import BudgetWarning, InvalidBudget, InvalidInput, described
+from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.rows import NewRows, OffsetRows
 from dpfast.inference.degrees import UNSEEN, Covariance
 from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
 from dpfast.inference.results import Fit
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
-from dpfast.privacy.budget import GDP, ApproxDP, Budget, as_budget
+from dpfast.privacy.budget import GDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import ROUNDING_PRODUCT, ROUNDING_SUM
@@ -583,9 +582,6 @@ def memory_needed(n: int, columns: int = 0, copies: int = 0) -> int:
 #: Largest mu of a call: the squares of larger ones, and of their noise, leave float64.
 MAX_MU = 1e100
 
-#: Epsilon above which a call warns: odds may change by exp(20), which protects nobody.
-WEAK_EPSILON = 20.0
-
 
 class Account:
     """Budget of a call: as requested, as a total, and the shared ledger that pays."""
@@ -608,26 +604,10 @@ class Account:
         return Ledger(GDP(self.total.mu / rows * (1.0 - ROUNDING_PRODUCT)))
 
     def warn_if_weak(self, n: int) -> None:
-        """Warn, before anything is charged, that a budget in epsilon promises next to nothing."""
-        requested = as_budget(self._requested)
-        if not isinstance(requested, ApproxDP):
-            return
-        epsilon, delta = requested.values()
-        if delta * n >= 1.0:
-            warnings.warn(
-                f"delta = {delta:g} is at least 1/n = {1.0 / n:.2g}: publishing one of the {n} "
-                "records unchanged would keep this promise. Pass a delta far below 1/n, such as "
-                f"({epsilon:g}, {0.01 / n:.0e}).",
-                BudgetWarning,
-                stacklevel=3,
-            )
-        if epsilon > WEAK_EPSILON:
-            warnings.warn(
-                f"epsilon = {epsilon:g} promises next to nothing: an attacker's odds may change by "
-                f"a factor of exp({epsilon:g}). Common values are between 0.1 and 10.",
-                BudgetWarning,
-                stacklevel=3,
-            )
+        """Warn, before anything is charged, that a budget promises next to nothing."""
+        from dpfast.fit_requests.weak_budgets import warn_if_weak
+
+        warn_if_weak(as_budget(self._requested), n)
 
     def charge(self, label: str, extra_bytes: int = 0) -> None:
         """Charge the shared ledger, in its own currency if the budget was given in it."""

@@ -192,10 +192,21 @@ class OffsetRows(NamedTuple):
 def with_offset(fit: Any, column: Any) -> Any:
     """Make a fit read its offset from the column of this name, in tables that have it."""
     if isinstance(column, str):
-        results = [fit] if fit.coded is fit else [fit, fit.coded]
-        for result in results:
-            result._new_rows = OffsetRows(result._new_rows, column)
+        for version in _versions(fit):
+            version._new_rows = OffsetRows(version._new_rows, column)
     return fit
+
+
+def rows_of_formula(fit: Any, terms: Coding) -> Any:
+    """Make a fit read tables by the terms of a formula."""
+    for version in _versions(fit):
+        version._new_rows = FormulaRows(terms, version._new_rows)
+    return fit
+
+
+def _versions(fit: Any) -> list[Any]:
+    """Return a fit, and that of coded columns if it is another one."""
+    return [fit] if fit.coded is fit else [fit, fit.coded]
 
 
 class FormulaRows(NamedTuple):
@@ -262,8 +273,11 @@ class FormulaRows(NamedTuple):
                     centres.setdefault(factor.name, 0.5 * (factor.knots[0] + factor.knots[-1]))
             first += math.prod([factor.encode(empty, columns)[0].shape[1] for factor in term])
         for name in self.terms.covariate_columns:
-            if columns[name].kind != "released":
-                centres[name] = levels_of(columns[name])[0]
+            declared: Any = columns[name]
+            if declared.kind == "numeric":  # its range is public
+                centres.setdefault(name, 0.5 * declared.low + 0.5 * declared.high)
+            elif declared.kind != "released":
+                centres[name] = levels_of(declared)[0]
         return [(name, centres.get(name)) for name in self.terms.covariate_columns]
 
     def row(self, values: list[Any]) -> Any:

@@ -350,6 +350,8 @@ class DefaultFit:
             self._choose_basis(released)
             if self.request.subsample is not None:
                 self._choose_subsample(farthest(released._locations), self.setting)
+        else:
+            self._choose_basis(None)
         if self._weight_unit:
             self._weight_unit.estimate_unit(self.rows_for())
         if len(self.losses) > 1:
@@ -374,19 +376,35 @@ class DefaultFit:
                 return
         request.subsample = None
 
-    def _choose_basis(self, units: Standardized) -> None:
+    def _choose_basis(self, units: Standardized | None) -> None:
         """Centre powers and products; drop the columns that look constant, unless all do."""
         request, basis = self.request, None
         names = request._coefficient_names()
-        estimated = np.array([name not in units.unseen for name in names])
-        if not estimated.any():
+        estimated = np.array([units is None or name not in units.unseen for name in names])
+        scales = self._scales(units)
+        if scales is None or not estimated.any():
             return
         if request.fit_intercept and request.terms is not None:
-            basis = basis_of_terms(request.terms, units.centres, units.spreads, estimated[1:])
-            basis = self._contrasts(basis, units)
+            basis = basis_of_terms(request.terms, *scales, estimated[1:])
+            basis = basis if units is None else self._contrasts(basis, units)
         if basis is None and not estimated.all():
             basis = np.eye(len(names))
         self.basis = None if basis is None else basis[:, estimated]
+
+    def _scales(self, units: Standardized | None) -> tuple[Array, Array] | None:
+        """Return centres and spreads of the terms' values, declared or released; None without."""
+        coding = self.request.coding
+        if units is None and coding is None:
+            return None
+        q = self.request.n_covariates
+        centres, spreads = np.zeros(q), np.ones(q)
+        if coding is not None and (units is None or self._inner is not None):
+            shift, matrix = coding.natural_units()
+            spreads = 1.0 / matrix.diagonal()
+            centres = -shift * spreads
+        if units is not None:
+            centres, spreads = centres + spreads * units.centres, spreads * units.spreads
+        return centres, spreads
 
     def _contrasts(self, basis: Array | None, units: Standardized) -> Array | None:
         """Take orthonormal contrasts of declared levels in place of their indicators."""
@@ -464,7 +482,7 @@ class DefaultFit:
         fit.units = self.units
         if result is not None and self._scale is None and loss.needs_scale:
             fit._scale = result.scale * self._response_spread
-        return fit if self.units is None else fit.natural
+        return fit.natural
 
     def _covariance(self, result: SolverResult, loss: Loss) -> Covariance:
         """Sum the variances of sampling, noise and bias; add the warnings of the fit."""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import flag, refuse_names
 from dpfast.data.source import EVERYTHING, source_of
-from dpfast.errors import InvalidInput, understood
+from dpfast.errors import InferenceUnavailable, InvalidInput, understood
 from dpfast.fit_requests.planned_run import Fits, run, single
 from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
+from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
 from dpfast.models import resolve_loss
 from dpfast.models.objective import terms_of
@@ -21,8 +22,15 @@ from dpfast.scaling.standardize import checked_standardize
 from dpfast.scaling.standardized import Standardized
 
 if TYPE_CHECKING:  # of methods that are asked for
+    from dpfast.data.schema import Schema
     from dpfast.models import Loss, Objective
     from dpfast.optimize.protocol import Method
+
+
+NO_FORMULA = (
+    "a schema declares the columns of a formula: fit('y ~ x', table, schema=schema, privacy=...). "
+    "Without a formula pass fit(schema.encode(table, covariates, response), privacy=...)."
+)
 
 
 @understood
@@ -32,6 +40,7 @@ def fit(
     loss: str | Loss | Objective = "least-squares",
     *,
     privacy: Budget | float | tuple[float, float],
+    schema: Schema | None = None,
     method: str | Method = "auto",
     standardize: bool | Standardized | None = None,
     inference: bool = True,
@@ -74,6 +83,8 @@ def fit(
         they have no Newton steps and no intervals, and :func:`dpfast.minimize` suits them better.
     privacy : float, (float, float), GDP, ZCDP or ApproxDP
         The **total** to spend, inference included: ``mu`` of Gaussian DP, or (epsilon, delta).
+    schema : Schema, optional
+        Ranges and levels of a formula's columns (:func:`dpfast.fit_formula`).
     method : {"auto", "newton", "gradient-descent"}
         Or with settings, such as ``dpfast.optimize.Newton(steps=8, schedule="uniform",
         start=[...])``: :class:`dpfast.optimize.Newton`, :class:`dpfast.optimize.GradientDescent`,
@@ -84,10 +95,11 @@ def fit(
         (:func:`dpfast.standardize`; a response of 0 and 1 or of counts stays as it is).  The
         result is in the original units, and :attr:`Fit.coded` in the released ones; weights and
         ridge refer to the latter.  The default is True if nothing declares units: there are no
-        ``weights``, and no ``scale`` or schema where the budget is small.  After a schema the
-        result stays in its units.  False declares that the columns' own units are right: only the
-        scale of the response is estimated (of counts their size, of 0 and 1 nothing).  A scale
-        that is not given is then estimated.  Released units, such as ``fit.units`` of another fit
+        ``weights``, and no ``scale`` or schema where the budget is small.  After a schema
+        :attr:`Fit.coded` is in its units.  False declares that the columns' own units are right:
+        only the scale of the response is estimated (of counts their size, of 0 and 1 nothing), and
+        so is a scale
+        that is not given.  Released units, such as ``fit.units`` of another fit
         of these records or of an interrupted one, may be passed and cost nothing more; a
         ``start`` is in them (``fit.coded.params``).  If n and the budget are too small, the answer
         is the mean of the response alone, with a warning.
@@ -144,9 +156,11 @@ def fit(
         from dpfast.regression.formula import fit_formula
 
         return fit_formula(
-            X, y, loss, privacy=privacy, method=method, standardize=standardize,
+            X, y, loss, privacy=privacy, schema=schema, method=method, standardize=standardize,
             inference=inference, ledger=ledger, noise=noise, progress=progress,
         )  # fmt: skip
+    if schema is not None:
+        raise InvalidInput(NO_FORMULA)
     if getattr(y, "ndim", 0) != 1:
         refuse_names(X, y)
     account = Account(privacy, ledger)
@@ -166,6 +180,7 @@ def fit(
             'effects="person" is for losses of differences, such as least-squares and log-cosh: '
             "means taken from a response with a link leave no such model."
         )
+    refuse_no_own_units(request)
     settings: dict[str, Any] = {
         "standardize": standardize,
         "inference": flag(inference, "inference"),
@@ -178,3 +193,16 @@ def fit(
     fits = MethodFits(request, [terms.loss], options, **settings)
     label = request.label("fit", fits.loss.name)
     return run(Fits(fits, single), label, fits.memory_bytes(), progress)
+
+
+def refuse_no_own_units(request: FitRequest) -> None:
+    """Refuse a model without an intercept whose columns were centred: public."""
+    if request.coding is None:
+        return
+    try:
+        natural_map(request.coding, request.fit_intercept, False)
+    except InferenceUnavailable as error:
+        message = str(error)
+    else:
+        return
+    raise InvalidInput(message)

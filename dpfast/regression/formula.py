@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from dpfast.data.coding import Coding, Design
+from dpfast.data.coding import Design
 from dpfast.data.columns import column, library
-from dpfast.data.formula import terms_of_table
+from dpfast.data.formula import Terms, terms_of
 from dpfast.data.record_weights.columns_given import DASK
 from dpfast.data.records import Records
+from dpfast.data.scaling.declared import DeclaredUnits, declared_units
 from dpfast.data.schema import Schema
 from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput, understood
 from dpfast.fit_requests.request import hide_row_details
-from dpfast.fit_requests.rows import FormulaRows, with_offset
+from dpfast.fit_requests.rows import rows_of_formula, with_offset
 from dpfast.inference.results import Fit
-from dpfast.models import Loss, Objective
-from dpfast.models.objective import terms_of
+from dpfast.models import Loss, Objective, resolve_loss
+from dpfast.models.objective import terms_of as objective_terms
 from dpfast.optimize.protocol import Method
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.fit import fit
 from dpfast.scaling.standardized import Standardized
+
+#: Refusal of weights, which refer to coded columns, where nothing says how columns are coded.
+NO_UNITS = (
+    "weights limit the length of rows in declared units, and a term or the response of this "
+    "formula has no finite range over the declared ones. Declare all of its columns (a logarithm "
+    "needs a range above 0, such as Numeric(0.1, 100)), or pass standardize=True."
+)
 
 
 @understood
@@ -47,29 +55,30 @@ def fit_formula(
     Parameters
     ----------
     formula : str
-        Such as ``"log_wage ~ education + I(experience**2) + C(state)"``.  Numeric names stand for
-        the columns, and the response, as scaled by the schema.  Categorical names stand for
-        indicators of their declared levels, by the full-rank rule of formulaic and patsy.  Splines
-        are ``bs(age, knots=[30, 45], lower_bound=18, upper_bound=90)``, ``cr`` (natural) and
-        ``ns``.  Their knots and ends are public, in the column's own units; a declared range gives
-        the ends, at which values are clipped.
+        Such as ``"log(wage) ~ education + I(experience**2) + C(state)"``.  Functions act on the
+        columns as they are.  Categorical names stand for indicators of their declared levels, by
+        the full-rank rule of formulaic and patsy.  Splines are ``bs(age, knots=[30, 45],
+        lower_bound=18, upper_bound=90)``, ``cr`` (natural) and ``ns``.  Their knots and ends are
+        public, in the column's own units; a declared range gives the ends, at which values are
+        clipped.
     data : DataFrame of pandas, polars or Dask, Arrow table, mapping to arrays, path or Source
         A Dask data frame stays where it is, and a Parquet file or folder, by its path, is read
         block by block: their terms are evaluated there.
         :func:`dpfast.records` of a table adds persons, weights and offsets, by column names.
     loss : str, Loss or Objective
         ``scale`` (and the bounds of a ``FreeScale``) is in the response's own units, as are
-        offsets, predictions and an estimated scale; ``ridge``, ``weights``, a method's ``start``
-        and coefficients are of the coded columns and response.  The formula says whether there is
-        an intercept: ``- 1`` drops it.
+        coefficients, offsets, predictions and an estimated scale.  ``ridge``, ``weights`` and a
+        method's ``start`` are of the coded columns and response, as is :attr:`Fit.coded`.  The
+        formula says whether there is an intercept: ``- 1`` drops it.
     privacy : float, (float, float), GDP, ZCDP or ApproxDP
         The total to spend.
     schema : Schema, optional
-        Ranges, scaling and levels.  Without one terms are evaluated in the columns' own units,
-        record by record (``log(wage)``, ``I(age**2)``, ``age:hours``).  Their centres and spreads
-        are estimated with part of the total (``standardize`` of :func:`dpfast.fit`, True by default
-        here); coefficients are in the original units.  Levels are public facts: list them,
-        ``C(region, levels=["north", "south"])``, or have a column whose type does.  Declared
+        Ranges, to which columns are clipped, and levels.  A formula means the same with and without
+        one.  Where all ranges are declared, columns are coded by them: a function of columns has
+        the range that interval arithmetic gives.  Otherwise, as for ``log(wage)`` of a range with
+        zero, centres and spreads are estimated with part of the total (``standardize`` of
+        :func:`dpfast.fit`, True by default here).  Levels are public facts: declare them, list
+        them, ``C(region, levels=["north", "south"])``, or have a column whose type does.  Declared
         levels are never dropped as constant.  One with too few records has a wide interval.
     method, standardize, inference, ledger, noise, progress
         As for :func:`dpfast.fit`; without a schema everything is as there for a table's columns.
@@ -95,24 +104,82 @@ def fit_formula(
     """
     if isinstance(data, str) and not isinstance(formula, str):
         raise InvalidInput("the formula comes first: fit_formula('y ~ x', table, privacy=...).")
+    read = read_formula(formula, data, schema, loss)
+    result = fit(
+        read.source, None, read.loss, privacy=privacy, method=method,
+        standardize=read.standardize(standardize), inference=inference, ledger=ledger,
+        noise=noise, progress=progress,
+    )  # fmt: skip
+    return read.rows_of(result)
+
+
+class FormulaRecords(NamedTuple):
+    """Records of a formula's terms: in public units where all their ranges are declared."""
+
+    terms: Terms
+    source: Source
+    loss: str | Loss | Objective
+    schema: Schema | None
+    has_units: bool
+    offset: Any
+
+    def standardize(self, asked: bool | Standardized | None) -> bool | Standardized | None:
+        """Say whether units are estimated; by default where neither a schema nor a scale is given.
+
+        A public scale declares that the columns' own units are right.
+        """
+        if self.has_units or asked is not None:
+            return asked
+        objective = objective_terms(self.loss)
+        if self.schema is not None and objective.weights is not None:
+            raise InvalidInput(NO_UNITS)
+        return None if objective.scale is not None else True
+
+    def rows_of(self, result: Fit) -> Fit:
+        """Make a fit read new rows of the formula's columns."""
+        return with_offset(rows_of_formula(result, self.terms.coding), self.offset)
+
+
+def read_formula(
+    formula: str,
+    data: Any,
+    schema: Schema | None,
+    loss: str | Loss | Objective = "least-squares",
+    *,
+    own_units: bool = False,
+) -> FormulaRecords:
+    """Evaluate a formula's terms in a table, a file or a data frame of a cluster.
+
+    Parameters
+    ----------
+    formula, data, schema, loss
+        As for :func:`fit_formula`; without the formula's intercept the loss has none, either.
+    own_units : bool
+        Keep the columns' own units, as of a declared domain.
+    """
     source = table_source(data)
-    named_offset = source.offset
-    coding, source = coded_source(formula, source, schema)
-    options: dict[str, Any] = {
-        "privacy": privacy, "method": method, "standardize": standardize, "inference": inference,
-        "ledger": ledger, "noise": noise, "progress": progress,
-    }  # fmt: skip
-    if schema is None and options["standardize"] is None and terms_of(loss).scale is None:
-        # a public scale declares that columns are coded already
-        options["standardize"] = True
-    if not isinstance(source.covariates, Design):
-        loss = with_intercept(loss, coding.fit_intercept)
-    result = fit(source, None, loss, **options)
-    if schema is None:
-        versions = [result] if result.coded is result else [result, result.coded]
-        for version in versions:
-            version._new_rows = FormulaRows(coding, version._new_rows)
-    return with_offset(result, named_offset)
+    offset = source.offset
+    terms, source, names = term_records(formula, source, schema)
+    units = None
+    if schema is not None and not own_units:
+        kind = resolve_loss(objective_terms(loss).loss, unbounded=True)
+        centred = source.effects is None and terms.coding.fit_intercept
+        units = declared_units(terms, names, linked=kind.link != "identity", centred=centred)
+    if units is not None:
+        source = source.but(**_in_units(source, names, units), names=None)
+    loss = with_intercept(loss, terms.coding.fit_intercept)
+    return FormulaRecords(terms, source, loss, schema, units is not None, offset)
+
+
+def _in_units(source: Source, names: tuple[str, ...], units: DeclaredUnits) -> dict[str, Any]:
+    """Express covariates and response in public units; arrays, which are new, in their place."""
+    X, y = source.covariates, source.response
+    if isinstance(X, Records):
+        return {"covariates": X._in_units(units.scales, units.coding)}
+    units.scales.code_in_place(X, y)
+    coding = units.coding
+    design = Design(X, y, names, units.bounds, coding, coding.fit_intercept)
+    return {"covariates": design, "response": None}
 
 
 def table_source(data: Any) -> Source:
@@ -131,23 +198,31 @@ def table_source(data: Any) -> Source:
     return source
 
 
-def coded_source(formula: str, source: Source, schema: Schema | None) -> tuple[Coding, Source]:
-    """Code a file, a data frame of a cluster or a table in memory by a formula."""
+def term_records(
+    formula: str, source: Source, schema: Schema | None
+) -> tuple[Terms, Source, tuple[str, ...]]:
+    """Evaluate a formula in a file, a data frame of a cluster or a table in memory.
+
+    Returns
+    -------
+    terms, source, names : Terms, Source, tuple of str
+        The source has records or arrays of the terms' values, in the columns' own units.
+    """
     data = source.covariates
-    coding: Coding
     records: Records
     if isinstance(data, str | os.PathLike):
         from dpfast.data.files.parquet import open_formula
 
-        coding, records = open_formula(data, formula, schema)
-        return coding, source.but(covariates=records, terms=coding)
-    source = with_columns(source)
-    if library(data) in DASK:
+        terms, records = open_formula(data, formula, schema)
+    else:
+        source = with_columns(source)
+        if library(data) not in DASK:
+            return of_table(formula, source, schema)
         from dpfast.data.cluster import coded_frame
 
-        coding, records = coded_frame(formula, data, schema)
-        return coding, source.but(covariates=records, terms=coding)
-    return of_table(formula, source, schema)
+        terms, records = coded_frame(formula, data, schema)
+    assert records.names is not None
+    return terms, source.but(covariates=records, terms=terms.coding), records.names
 
 
 def with_columns(source: Source) -> Source:
@@ -161,22 +236,21 @@ def with_columns(source: Source) -> Source:
     return source.but(**columns)
 
 
-def of_table(formula: str, source: Source, schema: Schema | None) -> tuple[Coding, Source]:
-    """Code a table in memory by a formula; return the coding and the coded source."""
+def of_table(
+    formula: str, source: Source, schema: Schema | None
+) -> tuple[Terms, Source, tuple[str, ...]]:
+    """Evaluate a formula in a table in memory."""
     data = source.covariates
     with hide_row_details(source.each):
-        terms = terms_of_table(formula, data, schema)
-        coding, design = terms.coding, terms.coding.design(data)
-        if terms.left is None:
-            return coding, source.but(covariates=design)
-        y = terms.left.covariates(data)[:, 0]
-        values = {"covariates": design.X, "response": y, "names": design.names}
-        return coding, source.but(**values, terms=coding)
+        terms = terms_of(formula, schema, data)
+        design, y = terms.coding.design(data), terms.left.design(data).X[:, 0]
+    values = {"covariates": design.X, "response": y, "names": design.names}
+    return terms, source.but(**values, terms=terms.coding), design.names
 
 
 def with_intercept(loss: str | Loss | Objective, intercept: bool) -> str | Loss | Objective:
     """Return the loss with or without an intercept, as the formula says."""
-    terms = terms_of(loss)
+    terms = objective_terms(loss)
     if intercept and not terms.fit_intercept:
         raise InvalidInput("the formula says whether there is an intercept: '- 1' drops it.")
     if intercept or not terms.fit_intercept:

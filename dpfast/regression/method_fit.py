@@ -122,9 +122,8 @@ class MethodFit:
             covariance=output.covariance,
             missing=output.missing,
         )
-        if self._scaling is None:
-            return fitted
-        fitted.units = self._scaling.units
+        if self._scaling is not None:
+            fitted.units = self._scaling.units
         return fitted.natural
 
 

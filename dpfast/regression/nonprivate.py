@@ -13,10 +13,11 @@ from dpfast.arguments import positive, refuse_names, whole_number
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.steps import nonprivate_residuals
 from dpfast.data.record_weights.columns_given import largest_weight
+from dpfast.data.schema import Schema
 from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput, NotConverged, understood
 from dpfast.fit_requests.request import Account, FitRequest, checked_start, response_of
-from dpfast.fit_requests.rows import FormulaRows, NewRows, with_offset
+from dpfast.fit_requests.rows import NewRows
 from dpfast.fit_requests.targets import target_of
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import NOT_PRIVATE
@@ -29,7 +30,8 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.default_fit import uses_default_fit
 from dpfast.regression.exact import Minimum, nonprivate_minimum, split_singular
-from dpfast.regression.formula import of_table, with_columns, with_intercept
+from dpfast.regression.fit import NO_FORMULA
+from dpfast.regression.formula import read_formula
 from dpfast.solvers.pcn.initial import MEDIAN
 
 #: Mean score accepted where rounding prevents a smaller one: far below a standard error.
@@ -54,6 +56,7 @@ def nonprivate_fit(
     y: Any = None,
     loss: str | Loss | Objective = "least-squares",
     *,
+    schema: Schema | None = None,
     tolerance: float = 1e-10,
     max_steps: int = 1000,
 ) -> Fit:
@@ -68,6 +71,8 @@ def nonprivate_fit(
         of :func:`dpfast.fit` has full weights, too: no weights, ridge or free scale are declared.
         A missing residual scale is the median absolute residual of least squares over .6745
         (``fit.scale`` of a private fit was released).
+    schema : Schema, optional
+        Ranges and levels of a formula's columns.
     tolerance : float
         The mean score is zero when no entry exceeds this times the root mean square of the
         records' own (1e-6 of it where rounding forbids more).
@@ -99,7 +104,13 @@ def nonprivate_fit(
     tolerance = positive(tolerance, "tolerance", or_zero=True)
     max_steps = whole_number(max_steps, "max_steps", 1)
     if isinstance(X, str):
-        return _nonprivate_formula(X, y, loss, tolerance, max_steps)
+        read = read_formula(X, y, schema, loss)
+        exact = nonprivate_fit(
+            read.source, None, read.loss, tolerance=tolerance, max_steps=max_steps
+        )
+        return read.rows_of(exact)
+    if schema is not None:
+        raise InvalidInput(NO_FORMULA)
     refuse_names(X, y)
     terms = terms_of(loss)
     request = _request_of(source_of(X, y), terms)
@@ -115,19 +126,7 @@ def nonprivate_fit(
     )
     if terms.scale is None and scale is not None:
         fit._scale = scale / request.coded_scale(1.0)
-    return fit
-
-
-def _nonprivate_formula(
-    formula: str, table: Any, loss: Any, tolerance: float, max_steps: int
-) -> Fit:
-    """Fit the terms of a formula exactly, in the table's own units: **not private**."""
-    named = source_of(table, None)
-    coding, source = of_table(formula, with_columns(named), None)
-    loss = with_intercept(loss, coding.fit_intercept)
-    fit = nonprivate_fit(source, None, loss, tolerance=tolerance, max_steps=max_steps)
-    fit._new_rows = FormulaRows(coding, fit._new_rows)
-    return with_offset(fit, named.offset)
+    return fit.natural
 
 
 def _request_of(source: Source, terms: Terms) -> FitRequest:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpfast.arguments import Array, number_in, one_of
+from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
@@ -17,6 +18,8 @@ from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
+from dpfast.regression.fit import NO_FORMULA
+from dpfast.regression.formula import read_formula
 from dpfast.release.certified import certified_functionals
 from dpfast.release.pilot import PlannedRun, divided, plan_sandwich, sampling_errors
 from dpfast.release.request import RawRequest, ReleaseRequest, approximate
@@ -55,6 +58,7 @@ def release_functional(
     direction: Any,
     *,
     privacy: Budget,
+    schema: Schema | None = None,
     domain: Domain | None = None,
     method: str | Certified = "auto",
     inference: float | None = None,
@@ -72,8 +76,9 @@ def release_functional(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design, Records or Source
-        Covariates, without a column of ones; rows outside of the domain are projected onto it.
+    X : str, array-like of shape (n, q), data frame, Design, Records or Source
+        A formula of a table in the place of y.  Or covariates, without a column of ones; rows
+        outside of the domain are projected onto it.
     y : array-like of shape (n,) or None
         Response; in {0, 1} for the logistic loss.
     loss : {"log-cosh", "pseudo-huber", "logistic"}, Loss or Objective
@@ -85,6 +90,8 @@ def release_functional(
         directions share one pilot, or one certificate, and the rest of the budget equally.
     privacy : ApproxDP
         The **total** (epsilon, delta), inference included.
+    schema : Schema, optional
+        Ranges and levels of a formula's columns.
     domain : Domain, optional
         Set that contains the rows: ``dpfast.models.Ball``, ``Box`` or ``Product``, with or
         without an intercept.  Without a domain the columns may have any units.  The pilot is then
@@ -148,6 +155,13 @@ def release_functional(
     if not isinstance(method, Certified):
         way = one_of(method, METHODS, "method", otherwise=", or a dpfast.release.Certified")
     request: RawRequest | ReleaseRequest
+    if isinstance(X, str):
+        read = read_formula(X, y, schema, loss, own_units=domain is not None)
+        X, y, loss = read.source, None, read.loss
+        if domain is not None and read.terms.coding.fit_intercept != domain.intercept:
+            raise InvalidInput(INTERCEPTS)
+    elif schema is not None:
+        raise InvalidInput(NO_FORMULA)
     if domain is None:
         _refuse_without_domain(way, loss, inference)
         request = RawRequest(X, y, loss, noise=noise)
@@ -160,6 +174,12 @@ def release_functional(
     request.account = Account(total, ledger, total)
     analysis = _Release(directions, way, total, inference)
     return run(analysis, request.label("release_functional"), request.memory_bytes)
+
+
+INTERCEPTS = (
+    "the formula and the domain must agree about the intercept: pass the domain with "
+    "intercept=True, or drop the formula's with '- 1'."
+)
 
 
 class _Directions(NamedTuple):

@@ -22,7 +22,7 @@ from dpfast.tables import absorbed, counts, fits, means, quantiles
 Options = dict[str, Any]
 
 
-#: Functions whose arguments are named as the request's fields; the second list takes no schema.
+#: Functions whose arguments are named as the request's fields.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "two_stage": two_stage,
     "absorbed": absorbed,
@@ -32,7 +32,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "quantiles": quantiles,
     "fits": fits,
 }
-UNDECLARED = ("two_stage", "cox")
 
 
 def answered(request: StudyRequest, table: Any, schema: Any, **options: Any) -> Any:
@@ -45,9 +44,7 @@ def answered(request: StudyRequest, table: Any, schema: Any, **options: Any) -> 
     options |= {name: request.arguments[name] for name in ANALYSES[analysis]}
     if analysis != "quantiles":  # only quantiles need the level before they are computed
         del options["level"]
-    if analysis not in UNDECLARED:
-        options["schema"] = schema
-    return FUNCTIONS[analysis](table=table, **options)
+    return FUNCTIONS[analysis](table=table, schema=schema, **options)
 
 
 def objective_of(request: StudyRequest) -> Objective:
@@ -56,9 +53,8 @@ def objective_of(request: StudyRequest) -> Objective:
 
 
 def _fit(request: StudyRequest, table: Any, schema: Schema | None, options: Options) -> Any:
-    known = schema if request.reads.declared else None
     loss = loss_of(request.arguments["loss"])
-    return fit_formula(request.arguments["formula"], table, loss, schema=known, **options)
+    return fit_formula(request.arguments["formula"], table, loss, schema=schema, **options)
 
 
 def _effect(request: StudyRequest, table: Any, schema: Schema, options: Options) -> Any:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpfast.data.columns import column, number_columns
-from dpfast.data.formula import coding_from_formula
+from dpfast.data.columns import column
+from dpfast.data.formula import terms_of
 from dpfast.data.schema import Schema
 from dpfast.fit_requests.planned_run import quietly
 from dpfast.inference.composition import amounts, plain_spend
@@ -96,14 +96,8 @@ def forecast_of(
 ) -> Plan:
     """Forecast a fit from a public table, or from standard normal covariates."""
     pilot = None
-    if like is not None and request.reads.declared:
-        assert schema is not None
-        design = coding_from_formula(request.arguments["formula"], schema).design(like)
-        pilot = design.X, design.y
-    elif like is not None:
-        response, *names = request.reads.plain
-        columns = number_columns(like, [*names, response])
-        pilot = columns[:, :-1], columns[:, -1]
+    if like is not None:
+        pilot = terms_of(request.arguments["formula"], schema, like).records(like)
     size = len(request.reads.coefficients) + int(request.reads.intercept)
     objective = objective_of(request)
     return plan(n, size, objective, level=request.arguments["level"], pilot=pilot, **options)
@@ -144,7 +138,7 @@ def expected_widths(
             halves = 2.0 * cells.half_widths
             widths = dict(zip(cells.columns, halves.tolist(), strict=True))
             return widths, "privacy noise alone, without sampling error, if all cells are equal"
-    elif like is None and request.analysis == "absorbed":
+    elif like is None and request.analysis == "absorbed" and _reads_columns(request):
         assert schema is not None
         like, public = _within_levels(request, n, schema), SYNTHETIC
     elif like is None:
@@ -169,6 +163,12 @@ def expected_widths(
             )
     widths = {name: float(np.median(values)) for name, values in widths_by_name.items()}
     return widths, f"{public}, repeated to so many rows, with simulated noise"
+
+
+def _reads_columns(request: StudyRequest) -> bool:
+    """Say whether the terms of a formula are columns without a declaration, and nothing else."""
+    reads = request.reads
+    return len(reads.declared) == 1 and {*reads.coefficients} <= {*reads.plain}
 
 
 def _within_levels(request: StudyRequest, n: int, schema: Schema) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dpfast.arguments import number_in, one_of, positive
-from dpfast.data.formula import coding_from_formula, columns_of_formula, response_of
-from dpfast.data.instruments import columns_of
+from dpfast.data.formula import terms_of
+from dpfast.data.instruments import equations_of
 from dpfast.data.schema import Binary, Schema
 from dpfast.documents import read_document
 from dpfast.effects.hazards import checked_cuts
@@ -339,19 +339,16 @@ def part_of(total: Budget, share: float) -> Budget:
 def _reads(analysis: str, arguments: Mapping[str, Any], schema: Schema | None) -> Reads:
     """Find the columns that a request reads; refuse a request without readable ones."""
     if analysis == "two_stage":
-        return Reads(plain=tuple(columns_of(arguments["formula"])))
-    if analysis in ("absorbed", "cox"):
-        formula, by = arguments["formula"], None
-        if analysis == "absorbed":
-            formula, by = parts_of(formula)
-            grouping_of(schema, by, ())
-        response, names, intercept = columns_of_formula(formula)
-        if not intercept:
-            raise InvalidInput("the formula must have an intercept: leave '- 1' out.")
-        plain = [response, *names, *([] if by else [arguments["event"]])]
-        if len({*plain, by}) <= len(plain):
+        return _of_formula(equations_of(arguments["formula"]).formula, schema)
+    if analysis == "absorbed":
+        formula, by = parts_of(arguments["formula"])
+        return _by(_of_formula(formula, schema, needs_intercept=True), by, schema)
+    if analysis == "cox":
+        event = arguments["event"]
+        reads = _of_formula(arguments["formula"], schema, needs_intercept=True)
+        if event in (*reads.declared, *reads.plain):
             raise InvalidInput("the columns of a request must differ.")
-        return Reads((by,) if by else (), tuple(plain), tuple(names))
+        return reads._replace(plain=(*reads.plain, event))
     if analysis == "effect":
         weights = () if arguments["weights"] is None else (arguments["weights"],)
         if bool(weights) != (arguments["largest_weight"] is not None):
@@ -368,24 +365,34 @@ def _reads(analysis: str, arguments: Mapping[str, Any], schema: Schema | None) -
         (used if isinstance(known.get(treatment), Binary) else plain).append(treatment)
         return Reads(tuple(used), (*plain, *weights), tuple(arguments["covariates"]))
     if "formula" in arguments:
-        formula_reads = _of_formula(arguments["formula"], schema)
-        if analysis == "fits":
-            grouping = grouping_of(schema, arguments["by"], ())
-            refuse_within(grouping.by, [(*formula_reads.declared, *formula_reads.plain)])
-            declared = dict.fromkeys([*formula_reads.declared, arguments["by"]])
-            formula_reads = formula_reads._replace(declared=tuple(declared))
-        return formula_reads
+        reads = _of_formula(arguments["formula"], schema)
+        return _by(reads, arguments["by"], schema) if analysis == "fits" else reads
     columns = arguments.get("columns", arguments.get("column", ()))
     grouping = grouping_of(schema, arguments["by"], columns, "columns")
     return Reads(declared=tuple(dict.fromkeys([*grouping.by, *grouping.columns])))
 
 
-def _of_formula(formula: str, schema: Schema | None) -> Reads:
-    """Find the columns of a formula; with an undeclared response, all are taken as undeclared."""
-    if schema is None or response_of(formula) not in schema.columns:
-        response, names, intercept = columns_of_formula(formula)
-        return Reads((), tuple(dict.fromkeys([response, *names])), tuple(names), intercept)
-    coding = coding_from_formula(formula, schema)
-    nothing: dict[str, list[Any]] = {name: [] for name in coding.columns}
-    design = coding.design(nothing)  # no rows: for its names only
-    return Reads(tuple(coding.columns), (), tuple(design.names), coding.fit_intercept)
+def _by(reads: Reads, by: str, schema: Schema | None) -> Reads:
+    """Add the column of levels that a regression is fitted by, or that it absorbs."""
+    grouping = grouping_of(schema, by, ())
+    refuse_within(grouping.by, [(*reads.declared, *reads.plain)])
+    return reads._replace(declared=(*reads.declared, by))
+
+
+def _of_formula(formula: str, schema: Schema | None, *, needs_intercept: bool = False) -> Reads:
+    """Find the columns of a formula; those that are not declared are taken for numbers."""
+    terms = terms_of(formula, schema)
+    if needs_intercept and not terms.coding.fit_intercept:
+        raise InvalidInput("the formula must have an intercept: leave '- 1' out.")
+    names = [*terms.left.columns, *terms.coding.columns]
+    known = {} if schema is None else schema.columns
+    plain = [name for name in dict.fromkeys(names) if name not in known]
+    for name in plain:
+        if terms.columns[name].kind == "categorical":
+            raise InvalidInput(
+                f"{name!r}: declare its levels in the schema of the study, Categorical([...])."
+            )
+    nothing: dict[str, list[Any]] = {name: [] for name in terms.coding.columns}
+    design = terms.coding.design(nothing)  # no rows: for its names only
+    declared = [name for name in dict.fromkeys(names) if name in known]
+    return Reads(tuple(declared), tuple(plain), tuple(design.names), terms.coding.fit_intercept)

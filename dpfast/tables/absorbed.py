@@ -12,7 +12,7 @@ from scipy.linalg import qr
 
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.tables.levels import Levels, levels_receipt
-from dpfast.data.formula import codings_of_table, parts_at, refuse_terms_of
+from dpfast.data.formula import parts_at, refuse_terms_of, terms_of
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
@@ -88,12 +88,13 @@ def absorbed(
     Parameters
     ----------
     formula : str
-        ``"y ~ x + C(year, levels=[2001, 2002]) | state"``: terms as for :func:`dpfast.fit` without
-        a schema, and after the bar the column whose levels are absorbed.
+        ``"y ~ x + C(year, levels=[2001, 2002]) | state"``: terms as for :func:`dpfast.fit`,
+        and after the bar the column whose levels are absorbed.
     table
         As for :func:`dpfast.tables.counts`: an incomplete record contributes zero.
     schema : Schema
-        Declares that column as Categorical: its levels are public.  Nothing else of it is used.
+        Declares that column as Categorical: its levels are public.  Other columns that it declares
+        are clipped to their ranges, or have its levels.
     privacy, ledger, noise
         As for :func:`dpfast.fit`: the **total**, column scales and intervals included.
 
@@ -198,7 +199,7 @@ class _Absorbed(Analysis[Fit]):
         regression, self._by = parts_of(formula)
         grouping = grouping_of(schema, self._by, ())
         self.n_levels, total = grouping.n_cells, account.total
-        coding, response = codings_of_table(regression, table)
+        coding, response, _ = terms_of(regression, schema, table)
         if not coding.fit_intercept:
             raise InvalidInput("absorbed levels include the intercept: leave '- 1' out.")
         refuse_terms_of(coding, [self._by], ABSORBED)

@@ -13,14 +13,14 @@ from dpfast.arguments import positive
 from dpfast.curator.answers import Answer
 from dpfast.curator.tables.cells import Cells
 from dpfast.data import Records
-from dpfast.data.columns import number_columns
-from dpfast.data.formula import coding_from_formula, columns_of_formula, response_of
+from dpfast.data.formula import terms_of
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import PERSON_COPIES, Account, FitRequest
+from dpfast.fit_requests.rows import rows_of_formula
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, resolve_loss
 from dpfast.models.names import kind_of
@@ -71,7 +71,7 @@ def fits(
     Parameters
     ----------
     formula : str
-        As for :func:`dpfast.fit_formula`: declared columns, or undeclared numeric columns only.
+        As for :func:`dpfast.fit_formula`.
     by : str or sequence of str
         One column that the schema declares categorical or binary.
     loss : {"least-squares", "log-cosh", "huber", "pseudo-huber", "logistic"}
@@ -130,7 +130,12 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         kind = _checked_loss(loss)
         self.loss = kind.name
         min_count = positive(least, "least", or_zero=True)
-        X, y, names, intercept = _columns(formula, table, schema, self.by)
+        if not isinstance(formula, str):
+            raise InvalidInput(f"formula must be text; received {described(formula)}.")
+        self._terms = terms = terms_of(formula, schema, table)
+        refuse_within([self.by], [terms.columns])
+        design, intercept = terms.coding.design(table), terms.coding.fit_intercept
+        X, y = design.X, terms.left.design(table).X[:, 0]
         self._X, self._y, self._intercept = X, y, intercept
         codes = declared_levels(schema, self.by, table)
         if len(codes) != len(y):
@@ -139,7 +144,7 @@ class _FitsByLevel(Analysis[SubgroupFits]):
             )
         self._codes = codes
         self._objective = Objective(loss, fit_intercept=intercept)
-        source = records(X, y, names=names)
+        source = records(X, y, names=design.names).but(terms=terms.coding)
         self.request = FitRequest(source, None, account, fit_intercept=intercept, noise=noise)
         refuse_no_columns(self.request)
         self.names = self.request.column_names
@@ -187,10 +192,12 @@ class _FitsByLevel(Analysis[SubgroupFits]):
             if counted.value[level] >= self.least:
                 masked_y = masked(self._y, self._codes, level)
                 source = records(self._X, masked_y, names=self.names)
+                source = source.but(terms=self._terms.coding)
                 level_fit = fit(
                     source, loss=self._objective, noise=self.request.noise,
                     privacy=spend, standardize=scaling, ledger=level_ledger,
                 )  # fmt: skip
+                level_fit = rows_of_formula(level_fit, self._terms.coding)
             self._fits.append(level_fit)
         return counted
 
@@ -230,19 +237,3 @@ def _checked_loss(loss: Any) -> Loss:
 def masked(y: Array, codes: NDArray[np.int64], level: int) -> Array:
     """Set the responses of other levels to NaN, so that their records contribute zero."""
     return np.where(codes == level, y, np.nan)
-
-
-def _columns(formula: Any, table: Any, schema: Schema, by: str) -> tuple[Array, Array, Any, bool]:
-    """Read covariates, response, names and whether there is an intercept."""
-    if not isinstance(formula, str):
-        raise InvalidInput(f"formula must be text; received {described(formula)}.")
-    if response_of(formula) not in schema.columns:  # then nothing of it is
-        response, names, intercept = columns_of_formula(formula)
-        refuse_within([by], [[*names, response]])
-        values = number_columns(table, [*names, response])
-        return values[:, :-1], values[:, -1], names, intercept
-    coding = coding_from_formula(formula, schema)
-    refuse_within([by], [coding.columns])
-    design = coding.design(table)
-    assert design.y is not None
-    return design.X, design.y, design.names, design.fit_intercept

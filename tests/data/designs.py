@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dpfast.data.formula import coding_from_formula
+import dpfast
+from dpfast.data.formula import terms_of
+
+RESPONSE = "a response"
 
 
 def design_from_formula(formula, table, schema):
-    """A design by a formula, with a schema's public facts."""
-    return coding_from_formula(formula, schema).design(table)
+    """A design by a formula, with a schema's public facts, in the columns' own units."""
+    if "~" not in formula:
+        schema = dpfast.Schema({**schema.columns, RESPONSE: dpfast.Numeric(0, 1)})
+        formula = f"`{RESPONSE}` ~ {formula}"
+    return terms_of(formula, schema).coding.design(table)

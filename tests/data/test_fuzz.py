@@ -16,7 +16,7 @@ from hypothesis import example, given, settings, strategies as st
 
 import dpfast
 from dpfast.data.files import read_numbers, read_table
-from dpfast.data.formula import columns_of_formula
+from dpfast.data.formula import terms_of
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import DpfastError
 from dpfast.inference.rendering.page import page
@@ -93,7 +93,7 @@ def test_what_is_not_damaged_is_read(folder):
     path.write_bytes(CSV)
     assert ours(lambda: read_table(path, SCHEMA))
     assert ours(lambda: read_numbers(path, ["age", "sick"], None, None))
-    assert ours(lambda: columns_of_formula("sick ~ age"))
+    assert ours(lambda: terms_of("sick ~ age"))
 
 
 CSV = b"age,state,sick\n" + b"".join(b"%d,CA,%d\n" % (18 + k, k % 2) for k in range(40))
@@ -213,7 +213,7 @@ PIECES = st.sampled_from(
 def test_formulas_of_any_words(formula):
     pytest.importorskip("formulaic")
     table = {"age": np.linspace(18, 90, 12), "state": ["CA", "NY"] * 6, "sick": [0.0, 1.0] * 6}
-    ours(lambda: columns_of_formula(formula))
+    ours(lambda: terms_of(formula))
     options = {"privacy": 1.0, "noise": dpfast.SeededNoise(0), "inference": False}
     ours(lambda: flat(dpfast.fit_formula)(formula, table, "logistic", schema=SCHEMA, **options))
 

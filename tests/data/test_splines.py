@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.data.formula import codings_of_table
+from dpfast.data.formula import terms_of
 from dpfast.errors import InvalidInput
 from tests.data.designs import design_from_formula
 from tests.loops import each
@@ -63,7 +63,7 @@ def test_columns_span_what_those_of_formulaic_do_and_are_independent(formula):
     if SAME[formula] is None and "*" not in formula and ":" not in formula:
         np.testing.assert_allclose(X, theirs, atol=1e-12)
     listed = formula.replace("C(g)", "C(g, levels=['u', 'v'])")
-    free, _ = codings_of_table(f"pay ~ {listed}", TABLE)
+    free, *_ = terms_of(f"pay ~ {listed}", table=TABLE)
     declared = ours.coding.covariates(TABLE)
     if " w" not in formula and "w *" not in formula:
         np.testing.assert_array_equal(free.covariates(TABLE), declared)

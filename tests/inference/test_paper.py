@@ -64,17 +64,17 @@ def test_no_paragraph_claims_what_does_not_hold():
 
 
 def test_no_table_of_coded_units_lacks_the_word():
-    """A logistic fit of a schema's columns: its response is in its own units, they are not."""
+    """Of a schema's columns: results are in the table's own units, and the coded fit says so."""
     table = {"x": X[:, 0], "z": X[:, 1], "y": (Y > 1.0).astype(int)}
     declared = {"x": dpfast.Numeric(-3, 3), "z": dpfast.Numeric(-4, 4, centre=0, unit=2)}
     for x, told in ((declared["x"], True), (dpfast.Numeric(-3, 3, centre=0, unit=1), False)):
         schema = dpfast.Schema({"x": x, "y": dpfast.Binary(1, 0)})
         design = schema.encode(table, ["x"], response="y")
         fit = dpfast.fit(design, None, "logistic", privacy=1.0, standardize=False)
-        assert ("coded" in fit.summary()) == told
+        assert ("coded" in fit.coded.summary()) == told and "coded" not in fit.summary()
     pytest.importorskip("formulaic")
     schema = dpfast.Schema(declared | {"y": dpfast.Binary(1, 0)})
     fit = dpfast.fit_formula(
         "y ~ x*z", table, "logistic", schema=schema, privacy=1.0, standardize=False
     )
-    assert "coded" in fit.summary()
+    assert "coded" in fit.coded.summary() and "coded" not in fit.summary()

@@ -63,15 +63,15 @@ def test_predictions_are_those_of_the_regression_in_its_own_units(way):
     columns = np.ones(N), TABLE["age"], TABLE["years"], male
     if way == "formula":
         pytest.importorskip("formulaic")
-        from tests.data.designs import design_from_formula
-
-        design = design_from_formula("wage ~ 0 + sex + age:sex + years", TABLE, SCHEMA)
+        design = "wage ~ 0 + sex + age:sex + years"
         ages = TABLE["age"] * male, TABLE["age"] * ~male
         columns = male, ~male, *ages, TABLE["years"]
     else:
         design = SCHEMA.encode(TABLE, ["sex", "years", "age"], response="wage")
     fit = dpfast.nonconvex.nonprivate_minimize if way == "minimum" else dpfast.nonprivate_fit
-    result = flat(fit)(design, None, "huber", **OPTIONS)
+    of_formula = {"schema": SCHEMA} if way == "formula" else {}
+    y = TABLE if way == "formula" else None
+    result = flat(fit)(design, y, "huber", **of_formula, **OPTIONS)
     expected = least_squares(*columns)
     for table in kinds():
         np.testing.assert_allclose(result.predict(table), expected, rtol=1e-6)
@@ -100,7 +100,7 @@ def test_a_probability_of_a_logistic_fit():
     result = dpfast.nonprivate_fit(design, None, "logistic")
     chance = result.predict({"age": [20, 80], "wage": [0, 0]})
     assert 0.0 < chance[0] < 0.4 < 0.6 < chance[1] < 1.0
-    coded = result.params @ [1.0, (80 - 54) / 36]
+    coded = result.coded.params @ [1.0, (80 - 54) / 36]
     assert chance[1] == pytest.approx(1 / (1 + np.exp(-coded)))
 
 
@@ -168,10 +168,11 @@ def test_results_of_a_schema_hold_no_records(tmp_path):
             privacy=1.0,
             method=dpfast.optimize.Newton(steps=3),
         )
-        result.n_records, result.privacy, result.method = 0, None, ""
-        result._covariance = result._covariance._replace(
-            remarks=(), spread=None
-        )  # words about this run
+        for version in (result, result.coded):
+            version.n_records, version.privacy, version.method = 0, None, ""
+            version._covariance = version._covariance._replace(
+                remarks=(), spread=None
+            )  # words about this run
         sizes.add(len(pickle.dumps(result)))
         again = pickle.loads(pickle.dumps(result))
         np.testing.assert_array_equal(again.predict(TABLE), result.predict(TABLE))
@@ -200,7 +201,7 @@ def test_the_scale_is_in_the_units_of_the_response(free):
         )
         for data, scale in (((CODED, None), own), ((X, y), coded))
     ]
-    with_units, plain = results
+    with_units, plain = results[0].coded, results[1]
     p = len(plain.params) - free
     np.testing.assert_allclose(with_units.params[:p], plain.params[:p], rtol=1e-9)
     np.testing.assert_allclose(with_units.bse[:p], plain.bse[:p], rtol=1e-9)
@@ -232,7 +233,8 @@ def test_every_method_takes_the_scale_in_the_units_of_the_response(is_noisy, met
         method(*data, scale=scale, **({"noise": dpfast.SeededNoise(0)} if is_noisy else {}))
         for data, scale in (((CODED, None), 1.5), (CODED.arrays(), 0.3))
     ]
-    np.testing.assert_allclose(results[0].params, results[1].params, rtol=1e-6)
+    coded = getattr(results[0], "coded", results[0])
+    np.testing.assert_allclose(coded.params, results[1].params, rtol=1e-6)
 
 
 def test_records_of_a_file_keep_their_schema(tmp_path):
@@ -315,16 +317,16 @@ def test_persons_with_several_rows_keep_the_coding():
         dpfast.Objective("log-cosh", scale=1.5),
         privacy=1.0,
     )
-    assert result.coding is CODED.coding
+    assert result.coded.coding is CODED.coding
     assert np.isfinite(result.predict(TABLE)).all()
 
 
 def test_a_formula_without_intercept_and_an_objective_with_one_do_not_mix():
-    pytest.importorskip("formulaic")
+    from dpfast.data.coding import Main
     from dpfast.models import Mallows, Objective, resolve_loss
-    from tests.data.designs import design_from_formula
 
-    design = design_from_formula("wage ~ sex - 1", TABLE, SCHEMA)
+    coding = SCHEMA.coding(((Main("sex", True),),), ["sex", "wage"], "wage", False)
+    design = coding.design(TABLE)
     objective = Objective(resolve_loss("tukey"), Mallows(2.0), 2, scale=1.0)
     with pytest.raises(dpfast.InvalidInput, match="its formula drops it"):
         dpfast.minimize(design, None, objective, privacy=1.0)

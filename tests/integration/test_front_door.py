@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.data.formula import codings_of_table
+from dpfast.data.formula import terms_of
 from dpfast.errors import InvalidInput
 from tests.loops import each
 
@@ -45,7 +45,7 @@ LISTED = f"C(region, levels={LEVELS!r})"
 )  # fmt: skip
 def test_terms_are_those_of_formulaic(formula):
     """Names apart, the same columns, in the columns' own units, by the full-rank rule."""
-    coding, left = codings_of_table(formula, TABLE)
+    coding, left, _ = terms_of(formula, table=TABLE)
     y = left.covariates(TABLE)[:, 0]
     expected = formulaic.model_matrix(
         formula.replace("log(", "np.log(").replace("sqrt(", "np.sqrt("), TABLE, context={"np": np}
@@ -84,7 +84,7 @@ def test_coefficients_are_in_natural_units(formula, columns):
 
 
 def test_products_and_powers_of_declared_columns_have_natural_units():
-    """A triangular change of basis; what lacks a term of fewer factors is refused by its name."""
+    """Those of the columns as they are, also without the terms of lower order."""
     levels = ["south", "north", "east"]
     schema = dpfast.Schema({
         "educ": dpfast.Numeric(0.0, 30.0), "exper": dpfast.Numeric(-10.0, 60.0),
@@ -103,11 +103,12 @@ def test_products_and_powers_of_declared_columns_have_natural_units():
     assert sorted(fit.names[1:]) == sorted(columns)
     X = np.column_stack([np.ones(N), *[columns[name] for name in fit.names[1:]]]).astype(float)
     exact = np.linalg.lstsq(X, np.asarray(TABLE.wage), rcond=None)[0]
-    assert np.abs((fit.natural.params - exact) / fit.natural.bse).max() < 0.3  # skewed
-    np.testing.assert_allclose(fit.natural.predict(TABLE[:50]), fit.predict(TABLE[:50]), rtol=1e-9)
-    alone = dpfast.fit_formula("wage ~ educ:exper", TABLE, schema=schema, privacy=1.0)
-    with pytest.raises(dpfast.InvalidInput, match="need the terms of fewer factors, educ here"):
-        _ = alone.natural
+    assert np.abs((fit.params - exact) / fit.bse).max() < 0.3  # skewed
+    np.testing.assert_allclose(fit.coded.predict(TABLE[:50]), fit.predict(TABLE[:50]), rtol=1e-9)
+    alone = dpfast.fit("wage ~ educ:exper", TABLE, schema=schema, noise=noise, privacy=1e4)
+    X = np.column_stack([np.ones(N), TABLE.educ * TABLE.exper])
+    exact = np.linalg.lstsq(X, np.asarray(TABLE.wage), rcond=None)[0]
+    assert np.abs((alone.params - exact) / alone.bse).max() < 0.3
 
 
 def test_a_formula_first_is_fit_formula():
@@ -130,14 +131,12 @@ def test_levels_are_public_and_never_read_from_the_values():
     for rows in (TABLE, other):
         with pytest.raises(InvalidInput, match="private fact"):
             dpfast.fit("wage ~ C(region)", rows, privacy=1.0)
-        assert codings_of_table(f"wage ~ {LISTED}", rows)[0].columns["region"].levels == tuple(
-            LEVELS
-        )
-    design = codings_of_table(f"wage ~ {LISTED}", other)[0].design(other)
+        assert terms_of(f"wage ~ {LISTED}", table=rows)[0].columns["region"].levels == tuple(LEVELS)
+    design = terms_of(f"wage ~ {LISTED}", table=other)[0].design(other)
     assert np.isnan(design.X[0]).all() and np.isfinite(design.X[1:]).all()
     # a level that nobody has is a column all the same
     wide = f"wage ~ C(region, levels={[*LEVELS, 'west']!r})"
-    names = codings_of_table(wide, TABLE)[0].design(TABLE).names
+    names = terms_of(wide, table=TABLE)[0].design(TABLE).names
     assert names == ("region[north]", "region[south]", "region[west]")
 
 
@@ -147,7 +146,7 @@ def test_an_enum_of_polars_declares_its_levels():
     area = polars.Series(TABLE.region.tolist(), dtype=polars.Enum([*LEVELS, "west"]))
     rows = polars.DataFrame({"wage": TABLE.wage.to_numpy(), "area": area})
     for term in ("area", "C(area)"):
-        names = codings_of_table(f"wage ~ {term}", rows)[0].design(rows).names
+        names = terms_of(f"wage ~ {term}", table=rows)[0].design(rows).names
         assert names == ("area[north]", "area[south]", "area[west]")
     back = rows.to_pandas()
     with pytest.raises(InvalidInput, match=r"category.*C\(area, levels=\[...\]\)"):
@@ -159,7 +158,7 @@ def test_values_decide_about_their_record_alone():
     bad = TABLE.copy()
     bad.loc[:4, "wage"] = [-1.0, 0.0, np.nan, np.inf, 1e308]
     bad.loc[5:7, "exper"] = [1e200, -np.inf, 0.0]
-    coding, left = codings_of_table("log(wage) ~ educ + I(exper**2) + I(educ/exper)", bad)
+    coding, left, _ = terms_of("log(wage) ~ educ + I(exper**2) + I(educ/exper)", table=bad)
     y = left.covariates(bad)[:, 0]
     design = coding.design(bad)
     assert np.isfinite(np.delete(design.X, [5, 6, 7], axis=0)).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from fractions import Fraction
 
 import mpmath as mp
@@ -166,12 +167,18 @@ def test_two_numbers_are_epsilon_and_delta():
         ((1.0, 0.1), r"delta = 0\.1 is at least 1/n = 0\.01.*such as \(1, 1e-04\)"),
         ((100.0, 1e-6), "epsilon = 100 promises next to nothing"),
         (ApproxDP(21.0, 1e-6), "epsilon = 21 promises next to nothing"),
+        (
+            50,
+            "mu = 50 promises next to nothing: it is more than epsilon = 200 ",
+        ),
+        (GDP(4.0), "mu = 4 promises"),
     ],
 )
 def test_a_weak_promise_is_said_before_it_is_charged(privacy, told):
     ledger = Ledger(GDP(100.0))
     x = np.linspace(-1.0, 1.0, 100)
-    with pytest.raises(BudgetWarning, match=told):  # warnings are errors here
+    warnings.simplefilter("error")  # pytest takes it back
+    with pytest.raises(BudgetWarning, match=told):
         dpfast.fit(
             x[:, None], x, dpfast.Objective("huber", scale=1.0), privacy=privacy, ledger=ledger
         )

@@ -68,9 +68,9 @@ def test_which_columns_are_indicators():
     })  # fmt: skip
     data = {"x": [0.0, 1.0], "g": ["a", "b"], "m": ["yes", "no"], "y": [0.0, 1.0]}
     schema = dpfast.Schema({**schema.columns, "y": dpfast.Numeric(-1, 1)})
-    from dpfast.data.formula import terms_of_table
+    from dpfast.data.formula import terms_of
 
-    coding = terms_of_table("y ~ x + g + m + g:m + g:x", data, schema).coding
+    coding = terms_of("y ~ x + g + m + g:m + g:x", schema, data).coding
     assert declared_levels(coding) == (
         [DeclaredLevels(range(1, 3), 3), DeclaredLevels(range(3, 4), 2),
          DeclaredLevels(range(4, 6), 6)], 8,
@@ -135,8 +135,8 @@ def test_a_level_means_the_same_by_a_schema_and_by_a_formula():
     })  # fmt: skip
     options = {"privacy": 4.0, "noise": dpfast.SeededNoise(1)}
     by_formula = dpfast.fit(formula(levels), data, "least-squares", **options)
-    coded = dpfast.fit_formula("y ~ x + g", data, "least-squares", schema=schema, **options)
-    difference = np.asarray(by_formula.params) - np.asarray(coded.natural.params)
+    declared = dpfast.fit_formula("y ~ x + g", data, "least-squares", schema=schema, **options)
+    difference = np.asarray(by_formula.params) - np.asarray(declared.params)
     assert np.abs(difference / np.asarray(by_formula.bse)).max() < 1.0
 
 

@@ -10,7 +10,7 @@ import pytest
 import dpfast
 from dpfast.data import as_records
 from dpfast.data.scaling.units import ReleasedScales, released_coding
-from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.errors import InvalidInput
 from dpfast.privacy.random_parts import chunk_keys, number_of_slots, scatter_chunk
 from tests.flat import flat
 
@@ -33,19 +33,22 @@ def fitted(records, y=None, scale=2e3, **options):
 
 
 def test_a_fit_in_released_units_is_that_of_the_columns_coded_before():
-    coded = fitted(as_records(X, Y)._in_units(UNITS, CODING), standardize=False)
+    coded = fitted(as_records(X, Y)._in_units(UNITS, CODING), standardize=False).coded
     Z, v = (X - UNITS.centres) / UNITS.spreads, (Y - 25_000.0) / 6_000.0
     right = ReleasedScales(np.zeros(3), np.ones(3), (0.0, 1.0))
     coding = released_coding(right, RANGES, ("x1", "x2", "x3"), by_name=False, fit_intercept=True)
-    before = fitted(as_records(Z, v)._in_units(right, coding), scale=2e3 / 6e3, standardize=False)
+    before = fitted(
+        as_records(Z, v)._in_units(right, coding), scale=2e3 / 6e3, standardize=False
+    ).coded
     assert np.array_equal(coded.params, before.params)
     assert np.array_equal(coded.cov_params(), before.cov_params())
 
 
 def test_natural_units_are_those_of_a_regression_on_raw_columns():
     """The algebra, written as a change of variables of each coefficient."""
-    coded = fitted(as_records(X, Y)._in_units(UNITS, CODING))
-    found, t, c = coded.natural, coded.params, 6_000.0 / UNITS.spreads
+    found = fitted(as_records(X, Y)._in_units(UNITS, CODING))
+    coded = found.coded
+    t, c = coded.params, 6_000.0 / UNITS.spreads
     assert found.params[1:] == pytest.approx(c * t[1:])
     intercept = 25_000.0 + 6_000.0 * t[0] - np.sum(c * t[1:] * UNITS.centres)
     assert found.params[0] == pytest.approx(intercept)
@@ -68,7 +71,7 @@ def test_natural_units_are_those_of_a_regression_on_raw_columns():
 
 
 def test_predictions_are_the_same_in_all_units():
-    coded = fitted(as_records(X, Y)._in_units(UNITS, CODING))
+    coded = fitted(as_records(X, Y)._in_units(UNITS, CODING)).coded
     rows = X[:50]
     assert coded.natural.predict(rows) == pytest.approx(coded.predict(rows))
     assert coded.natural.predict_interval(rows) == pytest.approx(coded.predict_interval(rows))
@@ -84,8 +87,8 @@ def test_natural_units_after_a_schema_clip_as_the_fit_did():
     )  # fmt: skip
     table = {"age": AGE, "sex": np.where(DUMMY == 1, "f", "m"), "pay": Y,
              "region": np.array(["n", "s", "w"])[YEAR.astype(int) % 3]}  # fmt: skip
-    coded = fitted(schema.encode(table, response="pay"))
-    found = coded.natural
+    found = fitted(schema.encode(table, response="pay"))
+    coded = found.coded
     assert found.names == ("intercept", "age", "sex", "region[s]", "region[w]")
     clipped = np.column_stack([
         np.ones(N), np.clip(AGE, 20, 80), DUMMY, YEAR % 3 == 1, YEAR % 3 == 2
@@ -99,11 +102,11 @@ def test_natural_units_after_a_schema_clip_as_the_fit_did():
 
 def test_a_free_scale_is_one_of_the_response_in_all_units():
     records = as_records(X, Y)._in_units(UNITS, CODING)
-    coded = dpfast.fit(
+    found = dpfast.fit(
         records, None, dpfast.Objective("huber", scale=dpfast.FreeScale(200.0, 2e4)), privacy=3.0,
         noise=dpfast.SeededNoise(1), method="newton",
     )  # fmt: skip
-    found = coded.natural
+    coded = found.coded
     assert found.scale == coded.scale
     assert found.params[1] == pytest.approx(coded.params[1] * 6_000.0 / 20.0)
     assert found.bse[-1] == pytest.approx(coded.bse[-1])
@@ -116,21 +119,24 @@ def test_without_an_intercept_columns_are_scaled_only():
     assert bought.spreads == pytest.approx(np.sqrt((X**2).mean(axis=0)), rel=0.1)
     records = bought.encode(X, Y)
     found = fitted(records, fit_intercept=False)
-    assert found.natural.params == pytest.approx(found.params * bought.response[1] / bought.spreads)
-    centred = as_records(X, Y)._in_units(UNITS, CODING)
-    with pytest.raises(InferenceUnavailable, match="intercept"):
-        fitted(centred, fit_intercept=False).natural  # noqa: B018
+    units = bought.response[1] / bought.spreads
+    assert found.params == pytest.approx(found.coded.params * units)
+    centred, ledger = as_records(X, Y)._in_units(UNITS, CODING), dpfast.Ledger(2.0)
+    with pytest.raises(InvalidInput, match="intercept"):
+        fitted(centred, fit_intercept=False, ledger=ledger)
+    assert not ledger.entries
 
 
-def test_coefficients_of_functions_have_no_units_of_one_column():
+def test_coefficients_of_functions_are_of_the_columns_as_they_are():
     pytest.importorskip("formulaic")
-    schema = dpfast.Schema({name: dpfast.Numeric(-1.0, 1.0) for name in "aby"})
-    table = {name: RNG.uniform(-1, 1, 500) for name in "aby"}
-    found = dpfast.fit_formula(
-        "y ~ a + exp(b)", table, dpfast.Objective("log-cosh", scale=0.5), schema=schema, privacy=5.0
-    )
-    with pytest.raises(InvalidInput, match="functions of columns"):
-        found.natural  # noqa: B018
+    schema = dpfast.Schema({name: dpfast.Numeric(-2.0, 2.0) for name in "aby"})
+    table = {name: RNG.uniform(-1, 1, 500) for name in "ab"}
+    table["y"] = table["a"] + np.exp(table["b"]) / 4.0
+    loss, noise = dpfast.Objective("log-cosh", scale=0.5), dpfast.SeededNoise(0)
+    options = {"schema": schema, "privacy": 50.0, "noise": noise}
+    found = dpfast.fit("y ~ a + exp(b)", table, loss, **options)
+    assert found.params == pytest.approx([0.0, 1.0, 0.25], abs=0.03)
+    assert found.natural is found
 
 
 def test_a_replaced_record_is_one_replaced_record_in_released_units():

@@ -393,7 +393,7 @@ HOSTILE = [
         "pay ~ age*t*sex*age*t*sex*age*t*sex*age", "pay ~ I(" + "-" * 900 + "age)",
         "pay ~ I(" + "(" * 100 + "age" + ")" * 100 + ")", "pay ~ I(age + " + "9" * 400 + ")",
         "pay ~ I(9**9**9**9 + age)", "pay ~ age + " + "t + " * 300 + "t", "pay ~ poly(age, 3)",
-        "pay | age ~ t", "pay ~ age | t", "pay ~ .", "log(pay) ~ age", "pay ~ age\n+ t",
+        "pay | age ~ t", "pay ~ age | t", "pay ~ .", "pay ~ age\n+ t",
     )],
     *[COUNTS | {"by": value} for value in (
         [], "pay", "nobody", 7, [7], ["sex", "sex"], ["sex", "t", "sex"], [["sex"]], {"sex": 1},

@@ -14,7 +14,7 @@ from dpfast.arguments import file_path
 from dpfast.data.arrow_arrays import refuse_broken
 from dpfast.data.coding import Coding
 from dpfast.data.columns import is_arrow_number, kept_encoded, numbers
-from dpfast.data.formula import Terms, terms_of_table
+from dpfast.data.formula import Terms, terms_of
 from dpfast.data.schema import Schema
 from dpfast.data.streams import Block, StreamedRecords
 from dpfast.errors import InvalidInput, RecordsUnavailable, described, dtype_name, understood
@@ -87,27 +87,28 @@ def open_parquet(
         design = schema.encode(
             arrow_schema.empty_table(), covariates, response
         )  # refuses wrong types
-        return Encoding(tuple(design.coding.columns), design.names, Terms(design.coding))
+        return Encoding(tuple(design.coding.columns), design.names, design.coding)
 
-    return _opened(path, encoding)[0]
+    return _opened(path, encoding)
 
 
-def open_formula(path: Any, formula: str, schema: Schema | None) -> tuple[Coding, StreamedRecords]:
+def open_formula(path: Any, formula: str, schema: Schema | None) -> tuple[Terms, StreamedRecords]:
     """Read a formula for Parquet data, and open records of its terms."""
+    read: list[Terms] = []
 
     def encoding(arrow_schema: Any, file: str) -> Encoding:
         empty = arrow_schema.empty_table()
-        terms = terms_of_table(formula, empty, schema)
+        terms = terms_of(formula, schema, empty)
+        read.append(terms)
         terms.records(empty)  # refuses wrong types
         return Encoding(tuple(terms.columns), terms.coding.design(empty).names, terms)
 
-    records, arrow_schema = _opened(path, encoding)
-    assert arrow_schema.terms is not None
-    records.of_terms = schema is None
-    return arrow_schema.terms.coding, records
+    records = _opened(path, encoding)
+    records.of_terms = True
+    return read[0], records
 
 
-def _opened(path: Any, encode: Callable[[Any, str], Encoding]) -> tuple[StreamedRecords, Encoding]:
+def _opened(path: Any, encode: Callable[[Any, str], Encoding]) -> StreamedRecords:
     """Open records as the first file is encoded, and check all files."""
     parquet = _pyarrow_parquet()
     groups: list[Group] = []
@@ -135,11 +136,9 @@ def _opened(path: Any, encode: Callable[[Any, str], Encoding]) -> tuple[Streamed
     encoding = encodings[0]
     decoder = Decoder(groups, footers, encoding)
     sizes = [group.rows for group in groups]
-    terms = encoding.terms
-    coding = terms.coding if terms is not None and terms.left is None else None
+    coding = encoding.terms if isinstance(encoding.terms, Coding) else None
     names = encoding.names
-    records = StreamedRecords(decoder.block, sizes, len(names), names, coding, decoder.columns)
-    return records, encoding
+    return StreamedRecords(decoder.block, sizes, len(names), names, coding, decoder.columns)
 
 
 class Footer(NamedTuple):
@@ -163,7 +162,7 @@ class Encoding(NamedTuple):
 
     columns: tuple[str, ...]  # that are read, the response last where there are no terms
     names: tuple[str, ...]
-    terms: Terms | None = None
+    terms: Terms | Coding | None = None
 
     def block(self, table: Any) -> Block:
         if self.terms is not None:

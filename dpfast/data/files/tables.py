@@ -7,7 +7,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO, cast
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpfast.data.arrow_arrays import refuse_broken
 from dpfast.data.coding import Column
 from dpfast.data.columns import kept_encoded
+from dpfast.data.formula import terms_of
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
@@ -119,6 +120,33 @@ def read_table(
     raise unreadable(path)
 
 
+def read_columns_of_formula(
+    path: Any,
+    formula: str,
+    schema: Schema | None = None,
+    delimiter: str | None = None,
+    progress: Progress | None = None,
+    decimal: str = ".",
+) -> Any:
+    """Read the columns of a formula: as declared, with listed levels, or as numbers.
+
+    Parameters
+    ----------
+    path : path
+    formula : str
+    schema : Schema, optional
+        Columns that it does not declare are taken for numbers.
+    delimiter, progress, decimal
+        As for :func:`read_table`.
+    """
+    columns = terms_of(formula, schema).columns
+    kinds = {
+        name: Numeric(0.0, 1.0) if declared.kind == "released" else declared
+        for name, declared in columns.items()
+    }  # without a declaration: the range is not used
+    return _present(path, read_table(path, Schema(kinds), delimiter, progress, decimal), kinds)
+
+
 def read_numbers(
     path: Any,
     names: Sequence[str],
@@ -158,7 +186,12 @@ def _read_named(
     """Read columns of one kind; the file must have each of them."""
     if len(set(names)) < len(names):
         raise InvalidInput("a column is named twice. Name each column once.")
-    table = read_table(path, Schema(dict.fromkeys(names, kind)), delimiter, progress, decimal)
+    schema = Schema(dict.fromkeys(names, kind))
+    return _present(path, read_table(path, schema, delimiter, progress, decimal), names)
+
+
+def _present(path: Any, table: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return the named columns of a table from a file, which must have each of them."""
     present = table if isinstance(table, dict) else set(table.column_names)
     for name in names:
         if name not in present:

@@ -62,6 +62,14 @@ class ReleasedScales(NamedTuple):
                 Z[rows] = np.divide(centred, self.spreads, out=centred)
             return Z, self._coded_response(y)
 
+    def code_in_place(self, X: Array, y: Array) -> None:
+        """Code arrays of covariates and responses in these units, which nobody else has."""
+        with np.errstate(all="ignore"):
+            X -= self.centres
+            X /= self.spreads
+            y -= self.response[0]
+            y /= self.response[1]
+
     def _coded_response(self, y: Array) -> Array:
         """Code the responses; weights stay, and so do offsets, which are then of log odds."""
         if y.ndim == 1:
@@ -148,7 +156,7 @@ class CodedBlocks(Wrapped):
         super().__init__(records)
         self.names = records.names or tuple(coding.covariate_columns)
         self._units = scales
-        self.coding = coding
+        self.coding, self.of_terms = coding, records.of_terms
 
     @property
     def additions(self) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpfast.arguments import flag, real_array
+from dpfast.data.schema import Schema
 from dpfast.data.source import EVERYTHING
 from dpfast.errors import InvalidInput, described, understood
 from dpfast.fit_requests.planned_run import Fits, run
@@ -25,6 +26,8 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit, uses_default_fit
+from dpfast.regression.fit import NO_FORMULA, refuse_no_own_units
+from dpfast.regression.formula import read_formula
 from dpfast.regression.quantiles.results import QuantileFits
 from dpfast.scaling.standardize import checked_standardize
 from dpfast.scaling.standardized import Standardized
@@ -44,6 +47,7 @@ def fit_quantiles(
     loss: str | Quantile | Objective = "quantile",
     *,
     privacy: Budget | float | tuple[float, float],
+    schema: Schema | None = None,
     method: str | Method = "auto",
     standardize: bool | Standardized | None = None,
     inference: bool = True,
@@ -58,8 +62,9 @@ def fit_quantiles(
 
     Parameters
     ----------
-    X, y : array-like, data frame, Design, Records or Source
-        As for :func:`dpfast.fit`; quantiles are of weighted records, less their offsets.
+    X, y : str, array-like, data frame, Design, Records or Source
+        As for :func:`dpfast.fit`, a formula and a table among them; quantiles are of weighted
+        records, less their offsets.
     taus : sequence of float
         Levels between 0 and 1, ascending; at most 99.
     loss : "quantile", Quantile or Objective
@@ -67,6 +72,8 @@ def fit_quantiles(
         default each level's bandwidth follows from n, p and its part of the budget.
     privacy : float, (float, float), GDP, ZCDP or ApproxDP
         The **total** to spend on all levels, inference included; a float is ``mu`` of Gaussian DP.
+    schema : Schema, optional
+        Ranges and levels of a formula's columns.
     method, standardize, inference, ledger, noise
         As for :func:`dpfast.fit`.  One ledger entry pays for everything.
     progress : callable, optional
@@ -93,6 +100,8 @@ def fit_quantiles(
     >>> found = dpfast.fit_quantiles(X, y, [0.25, 0.5, 0.75], privacy=2.0)
     >>> found.predict([[0.0]]).shape, len(found.fits)
     ((1, 3), 3)
+    >>> dpfast.fit_quantiles("y ~ x", {"y": y, "x": X[:, 0]}, [0.5], privacy=2.0).names
+    ('intercept', 'x')
     """
     account = Account(privacy, ledger)
     terms = terms_of(loss)
@@ -103,6 +112,13 @@ def fit_quantiles(
             "dpfast.fit for another."
         )
     losses = [Quantile(tau, declared.bandwidth) for tau in _levels(taus)]
+    read = None
+    if isinstance(X, str):
+        read = read_formula(X, y, schema, loss)
+        X, y, terms = read.source, None, terms_of(read.loss)
+        standardize = read.standardize(standardize)
+    elif schema is not None:
+        raise InvalidInput(NO_FORMULA)
     standardize = checked_standardize(standardize)
     options = terms._asdict() | {"method": method}
     is_default_fit = uses_default_fit(losses[0], options)
@@ -116,6 +132,7 @@ def fit_quantiles(
         per_person=is_default_fit,
         bound_to=terms.n_covariates,
     )
+    refuse_no_own_units(request)
     settings: dict[str, Any] = {
         "standardize": standardize,
         "inference": flag(inference, "inference"),
@@ -131,6 +148,7 @@ def fit_quantiles(
 
     def combine(fits: list[Fit], guarantee: Guarantee) -> QuantileFits:
         taus = tuple([loss.tau for loss in losses[: len(fits)]])
+        fits = fits if read is None else [read.rows_of(fit) for fit in fits]
         return QuantileFits(taus, tuple(fits), guarantee)
 
     label = request.label("fit_quantiles", f"{len(losses)} levels")

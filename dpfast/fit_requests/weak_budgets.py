@@ -1,0 +1,60 @@
+"""Warnings about budgets that promise next to nothing."""
+
+from __future__ import annotations
+
+import warnings
+
+from dpfast.errors import BudgetWarning
+from dpfast.privacy.budget import GDP, ApproxDP, Budget
+
+#: Epsilon above which a call warns: odds may change by exp(20), which protects nobody.
+WEAK_EPSILON = 20.0
+
+#: Delta at which the epsilon of a mu is given.
+USUAL_DELTA = 1e-6
+
+#: Calls between the warning and the caller of a public function.
+STACK = 5
+
+
+def warn_if_weak(requested: Budget, n: int) -> None:
+    """Warn of a large epsilon or mu, and of a delta that allows to publish a record."""
+    if isinstance(requested, GDP):
+        _warn_of_mu(requested)
+    if not isinstance(requested, ApproxDP):
+        return
+    epsilon, delta = requested.values()
+    if delta * n >= 1.0:
+        warnings.warn(
+            f"delta = {delta:g} is at least 1/n = {1.0 / n:.2g}: publishing one of the {n} "
+            "records unchanged would keep this promise. Pass a delta far below 1/n, such as "
+            f"({epsilon:g}, {0.01 / n:.0e}).",
+            BudgetWarning,
+            stacklevel=STACK - 1,
+        )
+    if epsilon > WEAK_EPSILON:
+        warnings.warn(
+            f"epsilon = {epsilon:g} promises next to nothing: an attacker's odds may change by "
+            f"a factor of exp({epsilon:g}). Common values are between 0.1 and 10.",
+            BudgetWarning,
+            stacklevel=STACK - 1,
+        )
+
+
+def _warn_of_mu(requested: GDP) -> None:
+    """Warn of a mu that somebody may have typed as epsilon."""
+    epsilon = requested.epsilon(USUAL_DELTA) if requested.mu < WEAK_EPSILON else None
+    if epsilon is not None and epsilon <= WEAK_EPSILON:
+        return
+    what = (
+        f"more than epsilon = {10.0 * WEAK_EPSILON:g}"
+        if epsilon is None
+        else (f"epsilon = {epsilon:.3g}")
+    )
+    warnings.warn(
+        f"mu = {requested.mu:g} promises next to nothing: it is {what} at delta = "
+        f"{USUAL_DELTA:g}. One number is the mu of Gaussian differential privacy. To give epsilon "
+        "pass a pair, such as privacy=(1.0, 1e-6).",
+        BudgetWarning,
+        stacklevel=STACK,
+    )
