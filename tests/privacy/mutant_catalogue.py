@@ -6391,7 +6391,7 @@ INSTRUMENTS = (
         "two stages are charged to a ledger of their own alone",
         TWO_STAGE,
         ("tests/tables/test_two_stage.py::test_t7_receipts_add_up_to_the_total",),
-        "plan = _Plan(equations_of(formula), table, Account(privacy, ledger), noise)",
+        "plan = _Plan(equations_of(formula), table, schema, Account(privacy, ledger), noise)",
         "plan = _Plan(equations_of(formula), table, Account(privacy, None), noise)",
     ),
 )
