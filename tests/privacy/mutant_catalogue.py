@@ -6392,7 +6392,7 @@ INSTRUMENTS = (
         TWO_STAGE,
         ("tests/tables/test_two_stage.py::test_t7_receipts_add_up_to_the_total",),
         "plan = _Plan(equations_of(formula), table, schema, Account(privacy, ledger), noise)",
-        "plan = _Plan(equations_of(formula), table, Account(privacy, None), noise)",
+        "plan = _Plan(equations_of(formula), table, schema, Account(privacy, None), noise)",
     ),
 )
 
