@@ -22,8 +22,8 @@ BUILD = HERE.parents[1] / "build" / "proofs"
 TABLE = HERE / "claims.tsv"
 
 #: In the order of what requires what.
-MODULES = ("Meaning", "Vectors", "Formulas", "Sums", "Cells", "Joint", "Composition")
-PACKAGES = ("coq", "libcoq-interval", "libcoq-coquelicot")
+MODULES = ("Meaning", "Vectors", "Formulas", "Sums", "Cells", "Joint", "Composition", "More")
+PACKAGES = ("coq", "libcoq-coquelicot")
 
 #: What theorems may rest on: how Coq's library makes real numbers, and equal functions.
 AXIOMS = {
@@ -120,7 +120,7 @@ def main(arguments: list[str]) -> int:
         print(
             "The proofs were not checked: there is no coqc. On Debian or Ubuntu `apt-get install "
             f"{' '.join(PACKAGES)}` as root installs it. Elsewhere install Coq 8.16 or newer with "
-            "the packages coquelicot and interval."
+            "the package coquelicot."
         )
         return 1
     if generate.FILE.read_text(encoding="utf-8") != generate.text():
