@@ -204,6 +204,8 @@ CALLS = {
     "means": _TABLE.format("means", '"wage", "sex"'),
     "open_parquet": 'dpfast.open_parquet("data.parquet", covariates=["age"], response="wage")',
     "private_quantiles": "dpfast.private_quantiles(age, [0.25, 0.5], low=0, high=99, privacy=0.5)",
+    "coefficient_plot": 'dpfast.plots.coefficient_plot({"short": first, "long": second}, '
+                        'keep=["age"], labels={"age": "Age in years"}, exponentiate=True)',
     "compare": 'dpfast.compare(first, second, names=["short", "long"])',
     "cox": 'dpfast.effects.cox("weeks ~ age", table, event="died", cuts=[4, 13], privacy=1.0)',
     "nonprivate_fit": 'dpfast.nonprivate_fit(X, y, "least-squares"): it spends nothing',

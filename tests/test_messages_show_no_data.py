@@ -107,6 +107,10 @@ def replayed(data):
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # seeded noise says so
     FITTED = flat(dpfast.fit)(**FIT)
+    BY_NAME = dpfast.fit("b ~ a", TABLE, dpfast.Objective("log-cosh", scale=1.0), privacy=9.0)
+    LEVELS = dpfast.fit_quantiles(X, Y, [0.4, 0.6], privacy=9.0)
+    COUNTED = dpfast.tables.means(columns="b", by="a", **CELLS)
+    DISTRIBUTED = dpfast.tables.distribution(column="b", by="a", bins=8, **CELLS)
 PLANNED = dpfast.plan(p=2, n=3_000_000, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
 TUNED = dpfast.bayesopt.tune(
     lambda at: np.arange(100) / 100 - at[0], [(-1.0, 1.0)], privacy=1.0, n_records=100, steps=2
@@ -223,6 +227,9 @@ CALLS = {
     "plots.budget_plot": {"privacy": dpfast.Ledger(1.0)},
     "plots.coefficient_plot": {"fits": FITTED}, "plots.plan_plot": {"plan": PLANNED},
     "plots.tradeoff_plot": {"budgets": 1.0}, "plots.search_plot": {"found": TUNED},
+    "plots.plot": {"result": FITTED}, "plots.quantile_plot": {"fits": LEVELS},
+    "plots.prediction_plot": {"fit": BY_NAME, "rows": TABLE, "x": "a"},
+    "plots.cell_plot": {"cells": COUNTED}, "plots.distribution_plot": {"distribution": DISTRIBUTED},
 }  # fmt: skip
 
 #: Results, exceptions and an abstract class: nobody passes them arguments.

@@ -73,7 +73,7 @@ OBJECTIVE = Objective(dpfast.LogCosh(), dpfast.Mallows(2.0), 2, scale=1.0)
 RIGHT: dict[str, Any] = {
     "D": POINTS, "H_inverse": np.eye(3), "X": X, "Z": POINTS, "alpha": None, "apart": None,
     "argument": "names", "audience": "paper", "average": False, "backend": "pandas",
-    "contrasts": [],
+    "contrasts": [], "new_response": False,
     "b": 1, "b_max": 2, "budget": dpfast.GDP(1.0),
     "contrast": [0.0, 1.0, 0.0], "covariates": ["a"], "delta": 1e-6,
     "dimension": 1, "direction": np.ones(3), "epsilon": 1.0, "every_level": False, "excess": 0.1,

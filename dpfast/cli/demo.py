@@ -87,7 +87,7 @@ def _plot(private: Any, nonprivate: Any) -> str:
     slopes = private.names[1:]
     panels = figure.subplots(len(slopes), squeeze=False)[:, 0]
     for name, panel in zip(slopes, panels, strict=True):
-        coefficient_plot(fits, names=[name], ax=panel)
+        coefficient_plot(fits, keep=name, ax=panel)
         if panel is not panels[-1]:
             panel.set_xlabel("")
         if panel is not panels[0]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpfast.arguments import flag
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.inference.after_fit import AfterFit
 from dpfast.inference.degrees import Covariance, coverage, t_intervals, t_pvalues, variances
@@ -337,13 +338,24 @@ class Fit(AfterFit):
             line = self._predictor[: len(line)]
         return self._rows(X) @ line
 
-    def predict_interval(self, X: Any, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Compute confidence intervals of the mean response at new rows, shape (m, 2).
+    def predict_interval(
+        self,
+        X: Any,
+        level: float = 0.95,
+        *,
+        alpha: float | None = None,
+        new_response: bool = False,
+    ) -> Array:
+        """Compute intervals of the mean response, or of a new response, at new rows, shape (m, 2).
 
         Parameters
         ----------
         X : table, or array-like of shape (m, q)
             As for :meth:`predict`.
+        new_response : bool
+            Whether the interval is for a response that is drawn at the row (a prediction interval):
+            with the released residual scale beside the error of the estimate, for normal errors of
+            one variance.  Least squares and robust losses have one.
 
         Returns
         -------
@@ -360,14 +372,36 @@ class Fit(AfterFit):
         padded = np.pad(rows, ((0, 0), (0, len(self.params) - q)))
         errors = np.sqrt(variances(padded, self.cov_params()))
         line = rows @ self._coefficients() + self._offsets(X)
-        return self._response(t_intervals(level, line, errors, self._degrees(padded)))
+        degrees = self._degrees(padded)
+        if flag(new_response, "new_response"):
+            scale = self._residual_scale()
+            with np.errstate(all="ignore"):  # of released numbers, in whatever units
+                total = np.hypot(errors, scale)
+                # Satterthwaite (1946): the variance of residuals has n - p degrees of freedom
+                known = degrees * (total / errors) ** 4
+                degrees = np.fmin(known, max(1, self.n_records - len(self.params)))
+            errors = total
+        return self._response(t_intervals(level, line, errors, degrees))
+
+    def _residual_scale(self) -> float:
+        """Return the residual standard deviation in units of the linear predictor."""
+        kind = None if self._linked else self.model
+        if kind is None or kind.startswith("Quantile("):
+            raise InferenceUnavailable(
+                "an interval of a new response needs a standard deviation of residuals, which "
+                "least squares and robust losses have. Fit the ends by quantiles: "
+                "dpfast.fit_quantiles(X, y, [0.025, 0.975], privacy=1.0)."
+            )
+        location_and_spread = (0.0, 1.0) if self.coding is None else self.coding.response_units()
+        return self.scale / location_and_spread[1]
 
     @property
     def scale(self) -> float:
-        """Residual scale of a robust fit or a quantile, in the response's own units.
+        """Residual scale of least squares, a robust fit or a quantile, in the response's own units.
 
         Of a fit that estimated it, or with ``scale=dpfast.FreeScale(...)``, whose last parameter
-        it is.
+        it is.  Of least squares it is the standard deviation of residuals, part of the released
+        covariance of scores.
         """
         if self._scale is not None:
             return self._scale

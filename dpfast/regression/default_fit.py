@@ -482,7 +482,17 @@ class DefaultFit:
         fit.units = self.units
         if result is not None and self._scale is None and loss.needs_scale:
             fit._scale = result.scale * self._response_spread
+        elif result is not None and loss.of_mean and not loss.curvature_varies:
+            fit._scale = self._residual_deviation(result)
         return fit.natural
+
+    def _residual_deviation(self, result: SolverResult) -> float | None:
+        """Return the standard deviation of residuals: the scores' variance in the intercept."""
+        if not (self._inference and self.request.fit_intercept and result.records_detected):
+            return None
+        of_intercept = result.unmapping[:, 0]
+        variance = max(0.0, float(of_intercept @ result.meat @ of_intercept))
+        return math.sqrt(variance) * self._response_spread
 
     def _covariance(self, result: SolverResult, loss: Loss) -> Covariance:
         """Sum the variances of sampling, noise and bias; add the warnings of the fit."""

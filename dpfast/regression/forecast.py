@@ -403,7 +403,7 @@ class _Forecast:
         """Return expected widths, the method, and remarks on what makes them optimistic."""
         mu, records = min(mu, MAX_STRENGTH / n), _Standing(*self._rows, n)
         objective = Objective(**self._terms._replace(loss=self._loss_at(n, mu))._asdict())
-        with observed(_Noiseless()):
+        with observed(_Noiseless()), quietly():
             noiseless_fit = fit(records, None, objective, privacy=mu)
         widths = self._widths(noiseless_fit)
         widest = self._widest(widths, noiseless_fit)

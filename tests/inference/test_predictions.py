@@ -367,3 +367,32 @@ def test_what_is_no_array_of_numbers_is_not_quoted(bad):
     with pytest.raises(dpfast.InvalidInput, match="X must hold real numbers") as caught:
         result.predict(bad)
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("loss", ["least-squares", "log-cosh"])
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_an_interval_of_a_new_response_holds_one(loss, with_schema):
+    """Of 4,000 new responses 95% are within it, with room for the noise of the scale."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=4000)
+    table = {"x": x, "y": 50.0 + 6.0 * x + 4.0 * rng.normal(size=4000)}
+    noise = dpfast.SeededNoise(1)
+    if with_schema:
+        schema = dpfast.Schema({"x": dpfast.Numeric(-4, 4), "y": dpfast.Numeric(0, 100)})
+        fit = dpfast.fit_formula("y ~ x", table, loss, schema=schema, privacy=1.0, noise=noise)
+    else:
+        fit = dpfast.fit("y ~ x", table, loss, privacy=1.0, noise=noise)
+    new = {"x": rng.normal(size=4000)}
+    response = 50.0 + 6.0 * new["x"] + 4.0 * rng.normal(size=4000)
+    low, high = fit.predict_interval(new, new_response=True).T
+    assert 0.935 < np.mean((low < response) & (response < high)) < 0.965
+    assert fit.scale == pytest.approx(4.0, rel=0.1)
+    np.testing.assert_allclose(0.5 * (low + high), fit.predict_interval(new).mean(axis=1))
+
+
+def test_a_new_response_of_a_link_or_quantile_has_no_interval():
+    x = np.random.default_rng(3).normal(size=2000)
+    for loss, y in (("logistic", x > 0.0), ("poisson", np.exp(x) // 1), (dpfast.Quantile(0.5), x)):
+        fit = dpfast.fit(x[:, None], np.asarray(y, float), loss, privacy=4.0)
+        with pytest.raises(dpfast.errors.InferenceUnavailable, match="fit_quantiles"):
+            fit.predict_interval([[0.0]], new_response=True)

@@ -230,7 +230,6 @@ READERS = (
     "regression/forecast.py",
     "nonconvex/kl.py",
     "cli/demo.py",
-    "plots.py",
     "cli/commands.py",
     "__init__.py",
     "__main__.py",

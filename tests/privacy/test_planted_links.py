@@ -39,6 +39,7 @@ LOSSES = np.linspace(0.0, 1.0, N)
 PLACES = {
     "privacy/ledger/file.py:_locked_at_once": ("ledger", "search"),
     "documents.py:replacing": ("search", "demo", "document"),
+    "inference/base.py:save": "asks dpfast.saved, which replaces documents",
     "cli/output.py:__enter__": ("command",),
     "cli/output.py:_write": ("command",),
     "cli/output.py:_fill": ("command",),
@@ -46,8 +47,8 @@ PLACES = {
     "cli/output.py:silence": "the null device",
     "cli/demo.py:_plot": ("demo",),
     "cli/commands.py:_save_figure": "in memory",
-    "plots.py:savefig": "released numbers, in the very file that was named",
-    "plots.py:_repr_html_": "in memory",
+    "plots/figures.py:savefig": "released numbers, in the very file that was named",
+    "plots/figures.py:_repr_html_": "in memory",
 }
 
 #: Names of functions and methods that make, open, replace or fill files.

@@ -31,8 +31,9 @@ def edited(table: Table, keep: Any, drop: Any, labels: Any, stars: Any) -> Table
         )
     if limits:
         table = _starred(table, limits)
-    if labels:
-        table = table._replace(labels=_renamed(table.labels, names, labels))
+    if labels is not None:
+        known = checked_labels(labels, names)
+        table = table._replace(labels=tuple([printable(known.get(n, n)) for n in table.labels]))
     return table
 
 
@@ -41,10 +42,10 @@ def places(asked: Any, names: Sequence[str], called: str) -> list[int]:
     found: list[int] = []
     for name in names_given(asked, called):
         matching = [k for k, other in enumerate(names) if matches(name, other)]
-        if not matching:
+        if not matching:  # a list may be cells by mistake, so it is not shown
             raise InvalidInput(
-                f"{called} must be names of rows; there is no {described(name, text=True)}"
-                f"{did_you_mean(name, names)}; they are {list(names)}."
+                f"{called} must be names of rows, which are {list(names)}; received "
+                f"{described(asked, text=True)}{did_you_mean(name, names)}."
             )
         found += [k for k in matching if k not in found]
     return found
@@ -70,7 +71,8 @@ def factor_of(coefficient: str) -> str:
     return head if bracket and coefficient.endswith("]") and ":" not in coefficient else ""
 
 
-def _renamed(rows: tuple[str, ...], names: Sequence[str], labels: Any) -> tuple[str, ...]:
+def checked_labels(labels: Any, names: Sequence[str]) -> Mapping[str, str]:
+    """Check labels: text for names that are there.  Keys may be cells by mistake."""
     if not isinstance(labels, Mapping) or not all(type(v) is str for v in labels.values()):
         raise InvalidInput(
             "labels must be a mapping of names to text, such as {'educ': 'Years of education'}; "
@@ -78,8 +80,11 @@ def _renamed(rows: tuple[str, ...], names: Sequence[str], labels: Any) -> tuple[
         )
     for name in labels:
         if name not in names:
-            places(name, names, "keys of labels")
-    return tuple([printable(labels.get(name, name)) for name in rows])
+            raise InvalidInput(
+                f"the keys of labels must be names of rows{did_you_mean(name, names)}; they are "
+                f"{list(names)}."
+            )
+    return labels
 
 
 def _limits(stars: Any) -> tuple[float, ...]:

@@ -114,7 +114,7 @@ class Summary(str):
         """
         from dpfast.inference.rendering.editing import edited
 
-        table = edited(self.table, keep, drop, labels or {}, stars)
+        table = edited(self.table, keep, drop, labels, stars)
         return self if table is self.table else Summary(table)
 
     def explain(self) -> str:
