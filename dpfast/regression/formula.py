@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dpfast.data.coding import Design
 from dpfast.data.columns import column, library
+from dpfast.data.files.lazy import LazyTable, lazy_table, values_of_terms
+from dpfast.data.files.tables import is_paths, is_text_or_whole, read_columns_of_formula
 from dpfast.data.formula import Terms, terms_of
 from dpfast.data.record_weights.columns_given import DASK
 from dpfast.data.records import Records
@@ -62,8 +63,11 @@ def fit_formula(
         public, in the column's own units; a declared range gives the ends, at which values are
         clipped.
     data : DataFrame of pandas, polars or Dask, Arrow table, mapping to arrays, path or Source
-        A Dask data frame stays where it is, and a Parquet file or folder, by its path, is read
-        block by block: their terms are evaluated there.
+        A Dask data frame stays where it is.  Parquet files (a path, a folder, a pattern such as
+        ``"parts/*.parquet"``, or a list) are read block by block.  So are, once, lazy frames of
+        polars, data sets of Arrow, and relations of DuckDB or what else has the Arrow stream
+        interface.  Files of text (``.csv``, ``.tsv``, ``.txt``, also with ``.gz``) and ``.feather``
+        are read by their paths.  Of all these only the formula's columns are read.
         :func:`dpfast.records` of a table adds persons, weights and offsets, by column names.
     loss : str, Loss or Objective
         ``scale`` (and the bounds of a ``FreeScale``) is in the response's own units, as are
@@ -191,7 +195,7 @@ def table_source(data: Any) -> Source:
         raise InvalidInput("the formula names response and covariates: pass neither y nor names.")
     if isinstance(source.covariates, Records):
         raise InvalidInput(
-            "a formula reads a table, or a Parquet file by its path: dpfast.fit('y ~ x', "
+            "a formula reads a table, or a file by its path: dpfast.fit('y ~ x', "
             "'file.parquet', ...). Of records that are open already dpfast.open_parquet(path, "
             "covariates=[...], response=...) has the columns: dpfast.fit(opened, loss=...)."
         )
@@ -210,10 +214,14 @@ def term_records(
     """
     data = source.covariates
     records: Records
-    if isinstance(data, str | os.PathLike):
+    if is_text_or_whole(data):
+        return of_table(formula, with_columns(_read_whole(formula, source, schema)), schema)
+    if is_paths(data):
         from dpfast.data.files.parquet import open_formula
 
         terms, records = open_formula(data, formula, schema)
+    elif (lazy := lazy_table(data)) is not None:
+        return _of_lazy(formula, source, schema, lazy)
     else:
         source = with_columns(source)
         if library(data) not in DASK:
@@ -225,14 +233,36 @@ def term_records(
     return terms, source.but(covariates=records, terms=terms.coding), records.names
 
 
+def _special(source: Source) -> dict[str, str]:
+    """Return the names of the columns of weights, offsets and persons, by their arguments."""
+    arguments = {what: getattr(source, what) for what in ("sample_weight", "offset", "group")}
+    return {what: name for what, name in arguments.items() if isinstance(name, str)}
+
+
+def _read_whole(formula: str, source: Source, schema: Schema | None) -> Source:
+    """Read the columns of a file that is not read in blocks: text, Feather, NPZ."""
+    special = _special(source)
+    labels = [special.pop("group")] if "group" in special else []
+    table = read_columns_of_formula(
+        source.covariates, formula, schema, numbers=[*special.values()], labels=labels
+    )
+    return source.but(covariates=table)
+
+
+def _of_lazy(
+    formula: str, source: Source, schema: Schema | None, table: LazyTable
+) -> tuple[Terms, Source, tuple[str, ...]]:
+    """Evaluate a formula in a table that is evaluated when it is read."""
+    special = _special(source)
+    found = values_of_terms(formula, schema, table, list(dict.fromkeys(special.values())))
+    columns = {what: found.others[name] for what, name in special.items()}
+    values = {"covariates": found.X, "response": found.y, "names": found.names}
+    return found.terms, source.but(**values, **columns, terms=found.terms.coding), found.names
+
+
 def with_columns(source: Source) -> Source:
     """Replace the names of special columns by the columns of the table."""
-    names = {what: getattr(source, what) for what in ("sample_weight", "offset", "group")}
-    columns = {
-        what: column(source.covariates, name)
-        for what, name in names.items()
-        if isinstance(name, str)
-    }
+    columns = {what: column(source.covariates, name) for what, name in _special(source).items()}
     return source.but(**columns)
 
 

@@ -187,7 +187,7 @@ FORMULA: Field = (_formula, NEEDED)
 LEVEL: Field = (partial(number_in, interval="[0.5, 1)"), 0.95)
 BY: Field = (_names, NEEDED)
 LEAST: Field = (partial(positive, or_zero=True), 0.0)
-OPTIONAL_BY: Field = _or_none(_names)
+OPTIONAL_BY: Field = (lambda value, name: _names(value, name) if value else None, None)
 
 #: Fields of each analysis: how each is read, and its default.
 ANALYSES: dict[str, dict[str, Field]] = {

@@ -214,8 +214,7 @@ def test_declared_columns_are_those_of_a_schema():
     )
     found = fits("y ~ x + I(x**2)", table, "g", schema=schema, privacy=2.0, noise=seeded())
     assert found.names == ("intercept", "x", "I(x ** 2)")
-    # coded: half of the range of x over half of that of y
-    np.testing.assert_allclose(found.params[:, 1], 0.5 * np.array([1.0, 1.5, 2.0]), atol=0.1)
+    np.testing.assert_allclose(found.params[:, 1], [1.0, 1.5, 2.0], atol=0.2)
 
 
 REFUSED = [
@@ -223,7 +222,7 @@ REFUSED = [
     ({"by": ()}, "must name one grouping"),
     ({"loss": "poisson"}, "loss must be one of"),
     ({"loss": dpfast.Quantile(0.5)}, "loss must be one of"),
-    ({"formula": "y ~ x:y"}, "needs the ranges"),
+    ({"formula": "y ~ x:y"}, "one of the terms"),
     ({"formula": 7}, "must be text"),
     ({"privacy": 1e-3}, "at least 0.01"),
     ({"privacy": 0.05}, "too few|coefficients of any level"),

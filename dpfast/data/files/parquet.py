@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -241,17 +242,34 @@ def _pyarrow_parquet() -> Any:
 
 
 def _files(path: Any) -> list[str]:
-    argument = path
-    path = Path(file_path(path, "path"))
+    """List the files of a path, a folder, a pattern such as ``"*.parquet"``, or a list of these."""
+    listed = [*path] if isinstance(path, list | tuple) else [path]
+    files = [file for one in listed for file in _files_at(one)]
+    known: dict[tuple[int, int], str] = {}
+    for file in files:
+        status = os.stat(file)
+        if known.setdefault((status.st_dev, status.st_ino), file) is not file:
+            raise InvalidInput(
+                f"the file {file!r} is named twice, so that its records would count twice. Name "
+                "each file once."
+            )
+    return files
+
+
+def _files_at(argument: Any) -> list[str]:
+    path = Path(file_path(argument, "path"))
     if path.is_dir():
         files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
+    elif path.is_file():
+        files = [path]
     else:
-        files = [path] if path.is_file() else []
+        matching = sorted(glob(str(path), recursive=True)) if has_magic(str(path)) else []
+        files = [Path(file) for file in matching if os.path.isfile(file)]
     if not files:
         path_text = str(argument) if isinstance(argument, Path) else argument
         raise InvalidInput(
-            f"there is no Parquet file at {described(path_text, text=True)}. Files of another kind "
-            "are read first, as by pandas.read_csv."
+            f"there is no Parquet file at {described(path_text, text=True)}. Of text the name ends "
+            "in .csv, .tsv or .txt; files of another kind are read first, as by pandas."
         )
     return [str(file.resolve()) for file in files]
 

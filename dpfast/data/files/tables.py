@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -27,6 +28,9 @@ DELIMITERS = ",;\t|"
 
 #: Ends of names of files of text, which ``.gz`` may follow.
 TEXT = (".csv", ".tsv", ".txt")
+
+#: Ends of names of other files that are read as a whole.
+WHOLE = (".npz", ".feather", ".arrow")
 
 #: A first row that names no columns but the delimiter, as spreadsheets write it.
 SEPARATOR = re.compile(r"sep=([^\"\r\n\0 ])\r?\n?")
@@ -69,6 +73,21 @@ def written(delimiter: Any = None, decimal: Any = ".") -> Written:
     return Written(delimiter, decimal)
 
 
+def is_paths(data: Any) -> bool:
+    """Test for the path of a file or folder, a pattern of paths, or a list of these."""
+    if isinstance(data, list | tuple):
+        return bool(data) and all(isinstance(path, str | os.PathLike) for path in data)
+    return isinstance(data, str | os.PathLike)
+
+
+def is_text_or_whole(data: Any) -> bool:
+    """Test for the path of a file that is read as a whole, by the end of its name."""
+    if not isinstance(data, str | os.PathLike):
+        return False
+    end = os.fspath(data).lower()
+    return end.removesuffix(".gz").endswith(TEXT) or end.endswith(WHOLE)
+
+
 def read_table(
     path: Any,
     schema: Schema,
@@ -106,7 +125,7 @@ def read_table(
             for name, column in cells.items()
         }
     kind = path.suffix.lower()
-    if kind not in (".npz", ".parquet", ".feather", ".arrow"):
+    if kind not in (*WHOLE, ".parquet"):
         raise InvalidInput(
             f"the data file {str(path)!r} has an unknown kind; allowed are .csv, .tsv and .txt "
             "(also with .gz), .parquet, .feather, .arrow and .npz."
@@ -127,6 +146,9 @@ def read_columns_of_formula(
     delimiter: str | None = None,
     progress: Progress | None = None,
     decimal: str = ".",
+    *,
+    numbers: Sequence[str] = (),
+    labels: Sequence[str] = (),
 ) -> Any:
     """Read the columns of a formula: as declared, with listed levels, or as numbers.
 
@@ -138,12 +160,14 @@ def read_columns_of_formula(
         Columns that it does not declare are taken for numbers.
     delimiter, progress, decimal
         As for :func:`read_table`.
+    numbers, labels : sequence of str
+        Further columns, such as weights and persons.
     """
-    columns = terms_of(formula, schema).columns
-    kinds = {
-        name: Numeric(0.0, 1.0) if declared.kind == "released" else declared
-        for name, declared in columns.items()
-    }  # without a declaration: the range is not used
+    # without a declaration: the range and the levels are not used
+    kinds: dict[str, Column] = dict.fromkeys(labels, Categorical(("", "-")))
+    kinds |= dict.fromkeys(numbers, Numeric(0.0, 1.0))
+    for name, declared in terms_of(formula, schema).columns.items():
+        kinds[name] = Numeric(0.0, 1.0) if declared.kind == "released" else declared
     return _present(path, read_table(path, Schema(kinds), delimiter, progress, decimal), kinds)
 
 
