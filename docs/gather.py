@@ -13,12 +13,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+CLAIMS = ROOT / "tests" / "proofs" / "claims.tsv"
 
 
 def machine_checked() -> str:
     """Write which claims Coq checks, which rest on paper and an attack, and which are trusted."""
     words = {"coq": "machine-checked", "paper": "by paper and attack", "trusted": "trusted"}
-    lines = (ROOT / "tests" / "proofs" / "claims.tsv").read_text(encoding="utf-8").splitlines()
+    lines = CLAIMS.read_text(encoding="utf-8").splitlines()
     parts = ["# What a machine has checked\n"]
     parts += ["| claim | how | theorems | left to paper and attack |", "|---|---|---|---|"]
     for line in lines[1:]:
@@ -79,4 +80,5 @@ def draw() -> None:
 if __name__ == "__main__":
     gather()
     draw()
+    runpy.run_path(str(DOCS / "calls.py"), run_name="__main__")
     runpy.run_path(str(DOCS / "reference.py"), run_name="__main__")

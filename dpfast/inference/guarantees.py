@@ -16,6 +16,7 @@ from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
 from dpfast.privacy.rounding import ROUNDING_PRODUCT
 
 if TYPE_CHECKING:
+    from dpfast.inference.claims import ClaimTree
     from dpfast.inference.composition import Composition
 
 RELATION = "neighbours differ in the replacement of one record; n is public"
@@ -293,6 +294,18 @@ class Guarantee(NamedTuple):
         composition = self.composition
         made_of = [] if composition is None else describe_spending(self.total, composition)
         return "\n".join([text, *made_of, *self._vouched_lines()])
+
+    def claims(self) -> ClaimTree:
+        """Return the claims that the guarantee rests on, stage by stage, with their statements.
+
+        Returns
+        -------
+        ClaimTree
+            ``print`` it; its ``chain`` is one line, its ``claims`` have the statements.
+        """
+        from dpfast.inference.claims import claim_tree
+
+        return claim_tree(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert everything to plain Python values (for JSON); None where there is no number."""

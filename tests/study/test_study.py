@@ -765,7 +765,7 @@ def test_a_report_is_recomputed(tmp_path, capsys):
     study, page = reported(tmp_path)
     digest = study.report(page)
     found = dpfast.inference.verify_report(page)
-    assert found.passed and found.digest == digest and len(found.checks) == 7
+    assert found.passed and found.digest == digest and len(found.checks) == 8
     assert main(["verify", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
     assert all(f"{k}. " in text for k in range(1, 8)) and "<script src" not in text

@@ -71,8 +71,10 @@ def results(content: dict[str, Any], words: Wording) -> list[str]:
 
 
 def in_words(content: dict[str, Any]) -> str:
-    """Write privacy in words, and as a statement."""
-    return f"<pre>{_lines(content['in_words'])}</pre>\n<pre>{_lines(content['statement'])}</pre>"
+    """Write privacy in words, as a statement, and by the claims that it rests on."""
+    words = f"<pre>{_lines(content['in_words'])}</pre>\n<pre>{_lines(content['statement'])}</pre>"
+    claims = content.get("claims", "")
+    return f"{words}\n<p>Claims: {escape(printable(claims))}</p>" if claims else words
 
 
 def document(title: str, sections: list[str], content: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from dpfast.inference.rendering.table import Table
 from dpfast.inference.rendering.transcript import (
     Question,
     adds_up,
+    claims_follow,
     digest,
     entries_are_the_sum,
     promise,
@@ -100,5 +101,6 @@ QUESTIONS: tuple[Question, ...] = (
     ("the charges add up to at most the total, in exact arithmetic", adds_up),
     ("the charges that are listed are those that add up", entries_are_the_sum),
     ("epsilon, delta and the words follow from the total", promise),
+    ("the claims are those behind the charges", claims_follow),
     ("table, warnings and every other byte follow from the transcript", _page),
 )

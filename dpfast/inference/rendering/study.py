@@ -19,6 +19,7 @@ from dpfast.inference.rendering.single import of_table, table_of
 from dpfast.inference.rendering.table import Table
 from dpfast.inference.rendering.transcript import (
     adds_up,
+    claims_follow,
     digest,
     entries_are_the_sum,
     promise,
@@ -143,6 +144,7 @@ QUESTIONS = (
     ("the charges within each answer add up to at most its total", _of_each(adds_up)),
     ("the charges that are listed are those that add up", _of_each(entries_are_the_sum)),
     ("epsilon, delta and the words follow from the totals", _of_each(promise)),
+    ("the claims are those behind the charges", _of_each(claims_follow)),
     ("the targets are those of the models", _of_each(target, fits=True)),
     ("tables, intervals, pictures and every other byte follow from the transcript", _page),
 )

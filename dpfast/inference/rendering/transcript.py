@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import sys
 from collections.abc import Callable
 from fractions import Fraction
@@ -15,6 +16,7 @@ import numpy as np
 from dpfast.arguments import file_path
 from dpfast.documents import read_document
 from dpfast.errors import DpfastError, InvalidInput
+from dpfast.inference.claims import stated
 from dpfast.inference.composition import (
     Composition,
     Rows,
@@ -114,6 +116,7 @@ def promised(privacy: Guarantee) -> dict[str, Any]:
         "statement": str(privacy),
         "in_words": privacy.explain(),
         "equivalents": [_plain(np.array(pair)) for pair in pairs],
+        **({} if privacy.total is None else {"claims": privacy.claims().chain}),
     }
 
 
@@ -250,16 +253,7 @@ def promise(content: dict[str, Any], text: str) -> bool:
     privacy = content["privacy"]
     total = None if privacy["total"] is None else totalled(privacy["total"])
     expression = None if total is None else composed(privacy["composition"])
-    recomputed = Guarantee(
-        total,
-        privacy["relation"],
-        privacy["n"],
-        tuple([(label, spend) for label, spend in privacy["entries"]]),
-        privacy["genuine"],
-        math.inf if total is None else math.nan if privacy["mu"] is None else privacy["mu"],
-        tuple(privacy["vouched"]),
-        expression,
-    )
+    recomputed = _guarantee(privacy, total, expression)
     if total is not None and expression is not None:
         if not _in_mu(total, expression, privacy["mu"]) or not is_stated(
             recomputed.relation, expression
@@ -276,6 +270,37 @@ def promise(content: dict[str, Any], text: str) -> bool:
         same
         and recomputed.guarantee == privacy["guarantee"]
         and recomputed.explain() == content["in_words"]
+    )
+
+
+def claims_follow(content: dict[str, Any], text: str) -> bool:
+    """Check that the claims are those behind the charges, where the page names some.
+
+    A page of another version may name claims of its own: they have to exist.
+    """
+    if "claims" not in content or content["privacy"]["total"] is None:
+        return "claims" not in content
+    privacy = content["privacy"]
+    expression = composed(privacy["composition"])
+    tree = _guarantee(privacy, totalled(privacy["total"]), expression).claims()
+    if content.get("version", "") == str(sys.modules["dpfast"].__version__):
+        return bool(content["claims"] == tree.chain)
+    return set(re.findall(r"\b[A-Z]\d+\b", content["claims"])) <= stated().keys()
+
+
+def _guarantee(
+    privacy: dict[str, Any], total: Budget | None, expression: Composition | None
+) -> Guarantee:
+    """Make the guarantee of a transcript anew."""
+    return Guarantee(
+        total,
+        privacy["relation"],
+        privacy["n"],
+        tuple([(label, spend) for label, spend in privacy["entries"]]),
+        privacy["genuine"],
+        math.inf if total is None else math.nan if privacy["mu"] is None else privacy["mu"],
+        tuple(privacy["vouched"]),
+        expression,
     )
 
 
@@ -297,6 +322,7 @@ QUESTIONS: tuple[Question, ...] = (
     ("the charges add up to at most the total, in exact arithmetic", adds_up),
     ("the charges that are listed are those that add up", entries_are_the_sum),
     ("epsilon, delta and the words follow from the total", promise),
+    ("the claims are those behind the charges", claims_follow),
     ("the target is that of the model", target),
     ("table, intervals, picture and every other byte follow from the transcript", _page),
 )
