@@ -72,7 +72,11 @@ EXTENSIONS = [
         ],
         ["vectors.h", "machine/isa.h", *headers("acquisition")],
     ),
-    extension("sampler", ["sampler.pyx", "sampler/sampler_core.c"], headers("sampler")),
+    extension(
+        "sampler",
+        ["sampler.pyx", "sampler/sampler_core.c", "sampler/entropy.c"],
+        headers("sampler"),
+    ),
     extension("keys", ["keys.pyx"], [*headers("keys"), "machine/isa.h"]),
     extension(
         "certificates",

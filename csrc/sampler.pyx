@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Exact samplers on supplied random bytes, and noise addition on a public grid.
+"""Exact samplers on random bits, and noise addition on a public grid.
 
-This module draws no randomness: :mod:`dpfast.privacy.noise` hands it the bytes.
+The bits are the operating system's, or those of a supplier for tests.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.math cimport floor, ldexp
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 
 cimport cython
 cimport numpy as cnp
@@ -22,111 +22,60 @@ cdef extern from "Python.h":
 
 cdef extern from "sampler/sampler_core.h":
     ctypedef struct dpf_stream:
-        unsigned char *buffer
-        size_t position
-        size_t length
-        int status
-        int (*refill)(dpf_stream *stream) except -1
-        void *owner
+        uint64_t position
+        uint64_t length
         uint64_t consumed
+        void *owner
+        unsigned char *bytes
     enum:
         DPF_OK
-        DPF_REFILL_FAILED
-    int dpf_normals(dpf_stream *stream, int64_t *out, size_t size, int bits) except? -1
+        DPF_NOT_RANDOM
+        DPF_PAGE_BYTES
+    int dpf_normals(dpf_stream *stream, int64_t *out, size_t size, int bits) except? -1 nogil
     int dpf_discrete_laplace(dpf_stream *stream, int64_t *out, size_t size, uint64_t numerator,
-                             uint64_t denominator) except? -1
+                             uint64_t denominator) except? -1 nogil
     int64_t dpf_nearest(double value, double grid) nogil
     void dpf_release(const double *value, const int64_t *noise, double *out, size_t size,
                      double grid) nogil
     void dpf_release_symmetric(const double *matrix, const int64_t *noise, double *out, size_t p,
                                double grid, double grid_off) nogil
 
-cdef extern from *:
-    """
-    #include <string.h>
-    #include <unistd.h>
-    #ifdef __linux__
-    #include <sys/mman.h>
-    #endif
-
-    /* A page for the unused random bytes.  Where the kernel can, a child process finds it filled
-     * with zeros, its marker included, however the child was made (fork, clone, vfork); the
-     * process id is checked as well. */
-    static unsigned char *dpf_page_new(size_t size)
-    {
-    #ifdef __linux__
-        void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (page == MAP_FAILED)
-            return NULL;
-    #ifdef MADV_WIPEONFORK
-        (void)madvise(page, size, MADV_WIPEONFORK);
-    #endif
-    #ifdef MADV_DONTDUMP
-        (void)madvise(page, size, MADV_DONTDUMP);
-    #endif
-        return (unsigned char *)page;
-    #else
-        return (unsigned char *)calloc(1, size);
-    #endif
-    }
-
-    /* memset that the compiler may not remove: for all it knows, the barrier reads the memory */
-    static void dpf_wipe(void *memory, size_t size)
-    {
-        memset(memory, 0, size);
-        __asm__ volatile("" : : "r"(memory) : "memory");
-    }
-
-    /* One page that nobody uses is kept, empty: a small fit spends microseconds on a new one. */
-    static unsigned char *dpf_spare;
-
-    static unsigned char *dpf_page_take(size_t size)
-    {
-        unsigned char *page = __atomic_exchange_n(&dpf_spare, NULL, __ATOMIC_ACQ_REL);
-        return page == NULL ? dpf_page_new(size) : page;
-    }
-
-    static void dpf_page_leave(unsigned char *page, size_t size)
-    {
-        dpf_wipe(page, size);
-        page = __atomic_exchange_n(&dpf_spare, page, __ATOMIC_ACQ_REL);
-        if (page == NULL)
-            return;
-    #ifdef __linux__
-        (void)munmap(page, size);
-    #else
-        free(page);
-    #endif
-    }
-
-    static long dpf_process_id(void) { return (long)getpid(); }
-    """
-    unsigned char *dpf_page_take(size_t size)
-    void dpf_page_leave(unsigned char *page, size_t size)
+cdef extern from "sampler/entropy.h":
+    dpf_stream *dpf_stream_new(int (*refill)(dpf_stream *stream) except -1, void *owner)
+    void dpf_stream_free(dpf_stream *stream)
+    void dpf_erase(dpf_stream *stream) nogil
+    void dpf_renew_if_forked(dpf_stream *stream, int (*refill)(dpf_stream *stream) except -1,
+                             void *owner)
     void dpf_wipe(void *memory, size_t size)
-    long dpf_process_id()
+    int dpf_constant(const unsigned char *bytes, size_t size)
+    dpf_stream *dpf_thread_stream() nogil
 
+# The same functions on a stream that never calls Python.
+cdef extern from "sampler/sampler_core.h" nogil:
+    int thread_normals "dpf_normals"(dpf_stream *stream, int64_t *out, size_t size, int bits)
+    int thread_laplace "dpf_discrete_laplace"(dpf_stream *stream, int64_t *out, size_t size,
+                                              uint64_t numerator, uint64_t denominator)
 
-cdef enum:
-    PAGE = 4096
-    MARKER = 16  # bytes before the random ones; the first says "not wiped by a fork"
 
 MIN_BITS = 1
 MAX_BITS = 44
-BUFFER_BYTES = PAGE - MARKER
+BUFFER_BYTES = DPF_PAGE_BYTES
 NOT_RANDOM = (
     "the random bytes are not random: they produced an event whose probability is below 2^-1000. "
     "No noise was drawn. Check the operating system's entropy source."
 )
+NO_ENTROPY = (
+    "the operating system gave no random bytes. No noise was drawn. Check its entropy source."
+)
 
 
 cdef int refill_from_owner(dpf_stream *stream) except -1:
-    """Ask the owner's supplier for a buffer full of fresh bytes.
+    """Ask the owner's supplier for a page full of fresh bytes.
 
-    One thread at a time works with a sampler: under the GIL, or in a critical section of the
-    interpreter without one.  The supplier may give up either; another thread that draws meanwhile
-    refills for itself, and whoever comes back last overwrites what is left with its own fresh
-    bytes: bytes may be dropped, they are never used twice.
+    One thread at a time works with a sampler that has a supplier: under the GIL, or in a critical
+    section of the interpreter without one.  The supplier may give up either; another thread that
+    draws meanwhile refills for itself, and whoever comes back last overwrites what is left with its
+    own fresh bytes: bytes may be dropped, they are never used twice.
     """
     cdef ExactSampler sampler = <ExactSampler>stream.owner
     cdef object data = sampler.supply(BUFFER_BYTES)
@@ -135,76 +84,96 @@ cdef int refill_from_owner(dpf_stream *stream) except -1:
             f"the supplier of random bytes must return {BUFFER_BYTES} bytes; it returned "
             f"{type(data).__name__} of length {len(data)}. No noise was drawn."
         )
-    if memcmp(PyBytes_AS_STRING(data), PyBytes_AS_STRING(data) + 1, BUFFER_BYTES - 1) == 0:
+    if dpf_constant(<unsigned char *>PyBytes_AS_STRING(data), DPF_PAGE_BYTES):
         raise EntropyFailure(NOT_RANDOM)
-    memcpy(stream.buffer, PyBytes_AS_STRING(data), BUFFER_BYTES)
+    memcpy(stream.bytes, PyBytes_AS_STRING(data), DPF_PAGE_BYTES)
     if Py_REFCNT(data) == 1:  # nobody else holds it: leave no second copy of the bytes behind
-        dpf_wipe(PyBytes_AS_STRING(data), BUFFER_BYTES)
+        dpf_wipe(PyBytes_AS_STRING(data), DPF_PAGE_BYTES)
     stream.position = 0
-    stream.length = BUFFER_BYTES
+    stream.length = DPF_PAGE_BYTES
     return 0
 
 
+cdef int failed(dpf_stream *stream, int status) except -1 nogil:
+    """Raise the error of a draw that stopped; what is left of its bytes is erased."""
+    dpf_erase(stream)
+    with gil:
+        raise EntropyFailure(NOT_RANDOM if status == DPF_NOT_RANDOM else NO_ENTROPY)
+
+
+cdef dpf_stream *ready_stream() except NULL nogil:
+    cdef dpf_stream *stream = dpf_thread_stream()
+    if stream == NULL:
+        with gil:
+            raise MemoryError("no page for the random bytes of this thread")
+    return stream
+
+
+# ---- for other compiled modules; documented in dpfast/kernels/sampler.pxd ----------------------
+
+cdef int entropy_normals(int64_t *out, Py_ssize_t size, int bits) except -1 nogil:
+    cdef dpf_stream *stream = ready_stream()
+    cdef int status = thread_normals(stream, out, size, bits)
+    return 0 if status == DPF_OK else failed(stream, status)
+
+
+cdef int entropy_laplace(int64_t *out, Py_ssize_t size, int64_t numerator,
+                         int64_t denominator) except -1 nogil:
+    cdef dpf_stream *stream = ready_stream()
+    cdef int status = thread_laplace(stream, out, size, numerator, denominator)
+    return 0 if status == DPF_OK else failed(stream, status)
+
+
+cdef int exact_normals(object sampler, int64_t *out, Py_ssize_t size, int bits) except -1:
+    return (<ExactSampler?>sampler).draw_normals(out, size, bits)
+
+
+cdef int exact_laplace(object sampler, int64_t *out, Py_ssize_t size, int64_t numerator,
+                       int64_t denominator) except -1:
+    return (<ExactSampler?>sampler).draw_laplace(out, size, numerator, denominator)
+
+
+cdef void add_noise(const double *value, const int64_t *noise, double *out, Py_ssize_t size,
+                    double grid) noexcept nogil:
+    dpf_release(value, noise, out, size, grid)
+
+
 cdef class ExactSampler:
-    """Exact discrete samples from the bytes returned by ``supply(n_bytes)``.
+    """Exact discrete samples from the operating system's random bytes, or from a supplier's.
 
     Parameters
     ----------
-    supply : callable
-        Called with a number of bytes, returns that many independent uniform bytes.
+    supply : callable, optional
+        For tests: called with a number of bytes, returns that many independent uniform bytes.
 
     Notes
     -----
-    Unused bytes are kept for the next call; bytes are erased as they are used, and a forked
-    process never sees its parent's (:meth:`discard`).
+    The system's bytes are kept in one page for each thread, a supplier's in one page for each
+    sampler.  Bits leave the page as they are used, and a forked process never sees its parent's.
     """
 
-    cdef dpf_stream stream
+    cdef dpf_stream *stream  # of the supplier's bytes; NULL without one
     cdef readonly object supply
-    cdef unsigned char *page
-    cdef long process_id
 
-    def __cinit__(self, supply):
+    def __cinit__(self, supply=None):
         self.supply = supply
-        self.page = dpf_page_take(PAGE)
-        if self.page == NULL:
-            raise MemoryError("no page for the buffer of random bytes")
-        self.page[0] = 1
-        self.process_id = dpf_process_id()
-        self.stream.buffer = self.page + MARKER
-        self.stream.position = 0
-        self.stream.length = 0
-        self.stream.consumed = 0
-        self.stream.refill = refill_from_owner
-        self.stream.owner = <void *>self
+        if supply is None:
+            return
+        self.stream = dpf_stream_new(refill_from_owner, <void *>self)
+        if self.stream == NULL:
+            raise MemoryError("no page for the supplier's random bytes")
 
     def __dealloc__(self):
-        if self.page != NULL:
-            dpf_page_leave(self.page, PAGE)
+        if self.stream != NULL:
+            dpf_stream_free(self.stream)
 
     def __reduce__(self):
         raise TypeError("random bytes are not copied: an ExactSampler cannot be pickled")
 
-    cdef void forget_if_forked(self) noexcept:
-        if self.page[0] != 1 or self.process_id != dpf_process_id():
-            self.erase()
-
-    def discard(self):
-        """Erase the bytes that are left, so that the next draw starts from fresh ones."""
-        with cython.critical_section(self):
-            self.erase()
-
-    cdef void erase(self) noexcept:
-        dpf_wipe(self.page, PAGE)
-        self.page[0] = 1
-        self.process_id = dpf_process_id()
-        self.stream.position = 0
-        self.stream.length = 0
-
     @property
     def consumed(self):
-        """Bytes used since construction."""
-        return self.stream.consumed
+        """Bytes used since the page was new; of the system's, by this thread."""
+        return (ready_stream() if self.stream == NULL else self.stream).consumed
 
     def normals(self, Py_ssize_t size, int bits):
         """Draw ``floor(2**bits * Z)`` for ``size`` independent exactly normal Z, int64."""
@@ -215,9 +184,7 @@ cdef class ExactSampler:
             )
         cdef cnp.npy_intp length = size
         cdef cnp.ndarray out = cnp.PyArray_EMPTY(1, &length, cnp.NPY_INT64, 0)
-        with cython.critical_section(self):
-            self.forget_if_forked()
-            self.check(dpf_normals(&self.stream, <int64_t *>cnp.PyArray_DATA(out), size, bits))
+        self.draw_normals(<int64_t *>cnp.PyArray_DATA(out), size, bits)
         return out
 
     def discrete_laplace(self, Py_ssize_t size, numerator, denominator):
@@ -232,39 +199,31 @@ cdef class ExactSampler:
             )
         cdef cnp.npy_intp length = size
         cdef cnp.ndarray out = cnp.PyArray_EMPTY(1, &length, cnp.NPY_INT64, 0)
-        cdef uint64_t s = numerator, t = denominator
-        with cython.critical_section(self):
-            self.forget_if_forked()
-            self.check(
-                dpf_discrete_laplace(&self.stream, <int64_t *>cnp.PyArray_DATA(out), size, s, t)
-            )
+        self.draw_laplace(<int64_t *>cnp.PyArray_DATA(out), size, numerator, denominator)
         return out
 
-    cdef int check(self, int status) except -1:
-        if status == DPF_OK:
+    cdef int draw_normals(self, int64_t *out, Py_ssize_t size, int bits) except -1:
+        if self.stream == NULL:
+            with nogil:
+                entropy_normals(out, size, bits)
             return 0
-        self.erase()
-        raise EntropyFailure(NOT_RANDOM)
+        with cython.critical_section(self):
+            dpf_renew_if_forked(self.stream, refill_from_owner, <void *>self)
+            if dpf_normals(self.stream, out, size, bits) != DPF_OK:
+                failed(self.stream, DPF_NOT_RANDOM)
+        return 0
 
-
-# ---- for other compiled modules; documented in dpfast/kernels/sampler.pxd ----------------------
-
-cdef int exact_normals(object sampler, int64_t *out, Py_ssize_t size, int bits) except -1:
-    cdef cnp.ndarray drawn = (<ExactSampler?>sampler).normals(size, bits)
-    memcpy(out, cnp.PyArray_DATA(drawn), size * sizeof(int64_t))
-    return 0
-
-
-cdef int exact_laplace(object sampler, int64_t *out, Py_ssize_t size, int64_t numerator,
-                       int64_t denominator) except -1:
-    cdef cnp.ndarray drawn = (<ExactSampler?>sampler).discrete_laplace(size, numerator, denominator)
-    memcpy(out, cnp.PyArray_DATA(drawn), size * sizeof(int64_t))
-    return 0
-
-
-cdef void add_noise(const double *value, const int64_t *noise, double *out, Py_ssize_t size,
-                    double grid) noexcept nogil:
-    dpf_release(value, noise, out, size, grid)
+    cdef int draw_laplace(self, int64_t *out, Py_ssize_t size, uint64_t numerator,
+                          uint64_t denominator) except -1:
+        if self.stream == NULL:
+            with nogil:
+                entropy_laplace(out, size, numerator, denominator)
+            return 0
+        with cython.critical_section(self):
+            dpf_renew_if_forked(self.stream, refill_from_owner, <void *>self)
+            if dpf_discrete_laplace(self.stream, out, size, numerator, denominator) != DPF_OK:
+                failed(self.stream, DPF_NOT_RANDOM)
+        return 0
 
 
 cdef cnp.ndarray as_doubles(object value, int n_dim):

@@ -9,6 +9,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,8 +68,11 @@ def repository() -> Path:
 @pytest.fixture
 def repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entropy that is the same in every run: an example with a real call fails never by chance."""
+    from dpfast.kernels.sampler import ExactSampler
+
     same = np.random.default_rng(0).bytes
     monkeypatch.setattr("dpfast.privacy.noise.os", SimpleNamespace(urandom=same))
+    monkeypatch.setattr("dpfast.privacy.noise.ExactSampler", partial(ExactSampler, same))
 
 
 @pytest.hookimpl(wrapper=True)

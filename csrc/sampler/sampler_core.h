@@ -13,24 +13,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Reasons why a draw stops.  Both are independent of any record: they concern bytes only. */
+/* Reasons why a draw stops.  All are independent of any record: they concern bytes only. */
 enum {
     DPF_OK = 0,
-    DPF_REFILL_FAILED = -1, /* the supplier of bytes raised an error */
+    DPF_REFILL_FAILED = -1, /* there were no bytes */
     DPF_NOT_RANDOM = -2     /* an event of probability below 2^-1000 under uniform bytes */
 };
 
-/* Bytes not yet used are buffer[position .. length).  refill() puts fresh bytes into buffer and
- * sets position and length, or returns a non-zero value; it never returns part of a draw's past,
- * so a draw interrupted by an empty buffer simply goes on: nothing is restarted, no bias. */
+#define DPF_PAGE_SIZE 4096
+#define DPF_PAGE_BYTES (DPF_PAGE_SIZE - 72)
+
+/* A page of memory with all that is left of random bytes: the low `left` bits of `bits`, then
+ * bytes[position .. length).  A page that is all zeros, as a fork leaves it, has none.
+ *
+ * refill() puts fresh bytes into the page and sets position and length, or returns a non-zero
+ * value.  A draw interrupted by an empty page simply goes on: nothing is restarted, no bias. */
 typedef struct dpf_stream {
-    unsigned char *buffer;
-    size_t position;
-    size_t length;
-    int status;
+    uint64_t bits;
+    uint64_t left;
+    uint64_t position;
+    uint64_t length;
+    uint64_t consumed;  /* bytes used so far, for tests and benchmarks */
+    int64_t process_id; /* whose bytes these are */
     int (*refill)(struct dpf_stream *stream);
     void *owner;
-    uint64_t consumed; /* bytes used so far, for tests and benchmarks */
+    int64_t status;
+    unsigned char bytes[DPF_PAGE_BYTES];
 } dpf_stream;
 
 /* out[i] = floor(2^bits * Z_i) with Z_i exactly standard normal; 1 <= bits <= 44. */

@@ -4,11 +4,18 @@
 # chosen before (claim C16 of dpfast/privacy/PROOFS.md), and if a ledger was charged for it.
 from libc.stdint cimport int64_t
 
-# `floor(2^bits Z)` of `size` independent exactly normal Z, of the bytes of an ExactSampler.  Needs
-# the GIL, because bytes come from Python; -1 with an exception set where they do not.
-cdef int exact_normals(object sampler, int64_t *out, Py_ssize_t size, int bits) except -1
+# `floor(2^bits Z)` of `size` independent exactly normal Z, 1 <= bits <= 44, of the operating
+# system's bytes in this thread's own page; without the GIL.  -1 with an exception set where the
+# system has no bytes.
+cdef int entropy_normals(int64_t *out, Py_ssize_t size, int bits) except -1 nogil
 
-# Integers with probabilities in proportion to exp(-|j| numerator/denominator), likewise.
+# Integers with probabilities in proportion to exp(-|j| numerator/denominator), likewise; the two
+# are in [1, 2^62), their ratio at least 2^-40.
+cdef int entropy_laplace(int64_t *out, Py_ssize_t size, int64_t numerator,
+                         int64_t denominator) except -1 nogil
+
+# The same of the bytes of an ExactSampler, which may come from Python: needs the GIL.
+cdef int exact_normals(object sampler, int64_t *out, Py_ssize_t size, int bits) except -1
 cdef int exact_laplace(object sampler, int64_t *out, Py_ssize_t size, int64_t numerator,
                        int64_t denominator) except -1
 

@@ -83,7 +83,8 @@ class EntropyNoise(NoiseSource):
     """Exact noise from the operating system's entropy: the default, and private.
 
     Normals are drawn by Karney's exact algorithm, so no floating-point artefact can betray a
-    value.  Bytes are fetched a page at a time, erased as they are used, and never survive a fork.
+    value.  Each thread fetches bytes a page at a time; bits are erased as they are used, and never
+    survive a fork.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class EntropyNoise(NoiseSource):
     __slots__ = ("_sampler",)
 
     def __init__(self) -> None:
-        self._sampler = ExactSampler(os.urandom)
+        self._sampler = ExactSampler()
 
     def normals(self, size: int, bits: int) -> NDArray[np.int64]:
         return self._sampler.normals(size, bits)

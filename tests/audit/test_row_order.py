@@ -18,6 +18,7 @@ from dpfast.audit import neighbours, replay
 from dpfast.audit.transcript import Charged, _charges_observed, _Observer
 from dpfast.curator.effects import Trial
 from dpfast.curator.noisy_release import observed
+from dpfast.kernels.sampler import ExactSampler
 from dpfast.privacy.noise import EntropyNoise, SeededNoise
 from tests.audit import calls
 
@@ -150,7 +151,9 @@ def test_folds_that_follow_the_records_of_a_sorted_file(kind, monkeypatch):
     """
     folds = np.arange(FEW) % 2
     # noise decides how many counts are asked: with bytes of its own a trial has 9 answers at times
-    monkeypatch.setattr("os.urandom", random.Random(0).randbytes)
+    same = random.Random(0).randbytes
+    monkeypatch.setattr("os.urandom", same)
+    monkeypatch.setattr("dpfast.privacy.noise.ExactSampler", partial(ExactSampler, same))
 
     def follow(call, data):
         order = np.argsort(data[1], kind="stable")

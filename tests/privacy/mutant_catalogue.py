@@ -72,6 +72,7 @@ GUARDS_H = "csrc/records/guards.h"
 WEIGHTS_H = "csrc/records/weights.h"
 DRIVER = "csrc/records_base.c"
 SAMPLER = "csrc/sampler/sampler_core.c"
+ENTROPY = "csrc/sampler/entropy.c"
 
 MECHANISM_TESTS = ("tests/privacy/test_mechanisms.py",)
 GRID_TEST = ("tests/privacy/test_mechanisms.py::test_every_released_number_lies_on_its_grid",)
@@ -836,7 +837,7 @@ BAD_RANDOMNESS = (
         "two in three normals are positive",
         SAMPLER,
         SAMPLER_TESTS,
-        "return below(stream, 2) ? magnitude",
+        "return take(stream, 1) ? magnitude",
         "return below(stream, 3) ? magnitude",
     ),
     plant(
@@ -849,11 +850,11 @@ BAD_RANDOMNESS = (
     ),
     plant(
         "modulo-bias",
-        "uniform integers by multiply and shift without rejection",
+        "uniform integers by a remainder without rejection",
         SAMPLER,
         SAMPLER_TESTS,
-        "uint32_t threshold = (uint32_t)(65536u % m);",
-        "uint32_t threshold = 0;",
+        "        if (candidate < m)\n            return candidate;",
+        "        return candidate % m;",
     ),
     plant(
         "zero-twice",
@@ -872,29 +873,77 @@ BAD_RANDOMNESS = (
         "if (remainder > 2.0 * grid)",
     ),
     plant(
-        "buffer-survives-fork",
-        "random bytes left in the buffer are used by parent and child",
-        "csrc/sampler.pyx",
-        NOISE_TESTS,
-        "        (void)madvise(page, size, MADV_WIPEONFORK);\n",
-        "        (void)page;\n",
-        "if self.page[0] != 1 or self.process_id != dpf_process_id():",
-        "if self.page[0] != 1:",
+        "digit-of-exp-minus-half",
+        "the constant exp(-1/2) is wrong in its fifth digit",
+        SAMPLER,
+        SAMPLER_TESTS,
+        "9B4597E37CB04FF3",
+        "9B4587E37CB04FF3",
     ),
     plant(
-        "spare-page-not-erased",
-        "random bytes that a source did not use stay in the page that is kept for the next",
-        "csrc/sampler.pyx",
+        "last-digit-of-exp-minus-half",
+        "the constant exp(-1/2) is wrong in its last digit",
+        SAMPLER,
+        SAMPLER_TESTS,
+        "520BFE15D4A1",
+        "520BFE15D4A2",
+    ),
+    plant(
+        "square-not-halved",
+        "the fraction is kept with probability exp(-x^2), not exp(-x^2/2)",
+        SAMPLER,
+        SAMPLER_TESTS,
+        "if (halved && take(stream, 1))",
+        "if (halved && 0)",
+    ),
+    plant(
+        "bits-used-twice",
+        "bits that a draw took stay for the next one",
+        SAMPLER,
+        SAMPLER_TESTS,
+        "    stream->bits >>= n;\n    stream->left -= n;\n",
+        "    stream->left -= n;\n",
+    ),
+    plant(
+        "bytes-used-twice",
+        "a page starts with the bits that the last one ended with",
+        SAMPLER,
+        SAMPLER_TESTS,
+        "    stream->position += sizeof word;\n",
+        "    stream->position += stream->position + 4 < stream->length ? sizeof word : 0;\n",
+    ),
+    plant(
+        "buffer-survives-fork",
+        "random bytes left in a page are used by parent and child",
+        ENTROPY,
         NOISE_TESTS,
-        "        dpf_wipe(page, size);\n        page = __atomic",
-        "        page = __atomic",
+        "    (void)madvise(page, DPF_PAGE_SIZE, MADV_WIPEONFORK);\n",
+        "",
+        "    if (stream->process_id != (int64_t)getpid()) /* a page",
+        "    if (stream->process_id == 0) /* a page",
+    ),
+    plant(
+        "page-survives-a-fork-behind-python",
+        "the kernel is not asked to wipe the pages of a child process",
+        ENTROPY,
+        NOISE_TESTS,
+        "    (void)madvise(page, DPF_PAGE_SIZE, MADV_WIPEONFORK);\n",
+        "",
+    ),
+    plant(
+        "threads-share-a-page",
+        "all threads draw from one page, without a lock",
+        ENTROPY,
+        NOISE_TESTS,
+        "static __thread dpf_stream *own_stream;",
+        "static dpf_stream *own_stream;",
     ),
     plant(
         "used-bytes-not-erased",
         "random bytes stay in memory after use",
         SAMPLER,
         NOISE_TESTS + KILLERS,
-        "    bytes[0] = bytes[1] = 0;\n",
+        "    memset(bytes, 0, sizeof word);\n",
         "",
     ),
     plant(
@@ -912,7 +961,7 @@ BAD_RANDOMNESS = (
         "the default source is a generator with an 8-bit seed",
         NOISE,
         KILLERS,
-        "ExactSampler(os.urandom)",
+        "ExactSampler()",
         "ExactSampler(np.random.Generator(np.random.PCG64(os.urandom(1)[0])).bytes)",
     ),
     plant(

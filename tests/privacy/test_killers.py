@@ -20,7 +20,7 @@ from dpfast.audit import replay
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import Records, as_records
 from dpfast.kernels.records import GRADIENT, MEAT, summation_depth
-from dpfast.kernels.sampler import ExactSampler
+from dpfast.kernels.sampler import BUFFER_BYTES, ExactSampler
 from dpfast.models import (
     Huber,
     LogCosh,
@@ -181,8 +181,11 @@ def test_the_buffer_holds_no_byte_that_was_used():
     (page,) = pages
     used = sampler.consumed
     assert used >= 100
-    assert not any(page[16 : 16 + used])
-    assert page[16 + used : 16 + used + 64].count(0) < 32  # what follows is not used yet
+    first = len(page) - BUFFER_BYTES
+    assert not any(page[first : first + used])
+    assert page[first + used : first + used + 64].count(0) < 32  # what follows is not used yet
+    bits, left = (int.from_bytes(page[i : i + 8], "little") for i in (0, 8))
+    assert bits < 2**left < 2**32  # bits that were used are gone from the word, too
 
 
 # ---- data-dependent behaviour --------------------------------------------------------------------

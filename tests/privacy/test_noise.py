@@ -1,4 +1,4 @@
-"""The noise sources: claim C23 of PROOFS.md (bytes are used once, and never by two processes)."""
+"""The noise sources: claim C23 of PROOFS.md (bits are used once, and never by two processes)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import copy
 import ctypes
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ import pytest
 
 import dpfast
 from dpfast.errors import InvalidInput
-from dpfast.kernels.sampler import BUFFER_BYTES, ExactSampler
+from dpfast.kernels.sampler import ExactSampler
 from dpfast.privacy import EntropyNoise, NoiseSource, SeededNoise
 from tests.loops import each
 from tests.test_architecture import tree_of
@@ -98,8 +99,8 @@ def test_used_bytes_are_erased_and_the_suppliers_copy_too():
     assert remains.count(0) > 0.9 * size
 
 
-SPARE = """
-import ctypes, os
+PAGES = """
+import ctypes, os, threading, time
 from dpfast.kernels.sampler import ExactSampler
 
 def pages():  # private pages that a fork wipes
@@ -111,38 +112,71 @@ def pages():  # private pages that a fork wipes
             found += range(start, end, 4096)
     return found
 
-asked = []
-for _ in range(3):
-    sampler = ExactSampler(lambda size: asked.append(size) or os.urandom(size))
+for _ in range(3):  # the page of a supplier's bytes goes with its sampler
+    sampler = ExactSampler(os.urandom)
     sampler.normals(20, 20)
     (page,) = pages()
     assert ctypes.string_at(page, 4096).count(0) < 2000
     del sampler
-    assert pages() == [page]  # the next one's, and empty
-    assert not any(ctypes.string_at(page, 4096))
-assert len(asked) == 3  # each has bytes of its own
+    assert not pages()
+
+def draw():
+    for _ in range(3):
+        ExactSampler().normals(20, 20)  # one page for all sources of a thread
+    used.append(ExactSampler().consumed)
+    inside.append(len(pages()))
+
+used, inside = [], []
+draw()
+thread = threading.Thread(target=draw)
+thread.start()
+thread.join()
+for _ in range(1000):  # the system ends a thread a little later than it is joined
+    if len(pages()) == 1:
+        break
+    time.sleep(0.01)
+assert inside == [1, 2] and len(pages()) == 1, (inside, pages())
+assert all(used), used
 print("done")
 """
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="Linux tells of its pages")
-def test_the_page_of_a_source_that_is_gone_is_kept_empty():
-    done = subprocess.run([sys.executable, "-c", SPARE], capture_output=True, text=True)
+def test_each_thread_holds_one_page_and_gives_it_back():
+    done = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, text=True)
     assert done.stdout == "done\n", done.stderr
 
 
-def test_discarding_forgets_the_buffer():
-    calls = []
+PAGE_OF_THE_THREAD = """
+import ctypes, os
+from dpfast.kernels.sampler import ExactSampler
 
-    def supply(size):
-        calls.append(size)
-        return os.urandom(size)
+libc = ctypes.CDLL(None)
+sampler = ExactSampler()
+sampler.normals(1, 20)
+fetched = sampler.consumed
+read, write = os.pipe()
+child = libc.fork()
+if child == 0:  # nothing is left of the parent's page, so that the count starts again
+    drawn = sampler.normals(20, 44).tobytes()
+    os.write(write, drawn + sampler.consumed.to_bytes(8, "little"))
+    os._exit(0)
+os.waitpid(child, 0)
+given = os.read(read, 4096)
+own = sampler.normals(20, 44).tobytes()
+assert given[:-8] != own and not {given[i:i + 8] for i in range(0, 160, 8)} & {
+    own[i:i + 8] for i in range(0, 160, 8)
+}
+assert int.from_bytes(given[-8:], "little") < sampler.consumed
+print("done")
+"""
 
-    sampler = ExactSampler(supply)
-    sampler.normals(1, 20)
-    sampler.discard()
-    sampler.normals(1, 20)
-    assert calls == [BUFFER_BYTES, BUFFER_BYTES]
+
+@needs_fork
+def test_a_child_made_behind_pythons_back_has_a_page_of_its_own():
+    code = [sys.executable, "-c", PAGE_OF_THE_THREAD]
+    done = subprocess.run(code, capture_output=True, text=True)
+    assert done.stdout == "done\n", done.stderr
 
 
 @pytest.mark.serial
@@ -234,3 +268,18 @@ def test_only_the_noise_module_draws_randomness():
                 names = ["random"]
             offenders += [f"{path.name}:{node.lineno}" for name in names if name in banned]
     assert offenders == []
+
+
+def test_only_the_pages_of_bytes_ask_the_system_for_them(repository):
+    """Rule 1 of the house for C and Cython: one file asks, and the sampler alone includes it."""
+    words = re.compile(r"getrandom|getentropy|arc4random|\bs?rand(om)?(_r)?\(|/dev/u?random|rdrand")
+    sources = [
+        path
+        for kind in ("c", "h", "pyx", "pxi", "pxd")
+        for path in (repository / "csrc").rglob(f"*.{kind}")
+        if not (path.parent.name == "csrc" and path.with_suffix(".pyx").exists() and kind == "c")
+    ]
+    texts = {path.name: path.read_text() for path in sources}
+    assert [name for name, text in texts.items() if words.search(text)] == ["entropy.c"]
+    using = sorted(name for name, text in texts.items() if "entropy.h" in text)
+    assert using == ["entropy.c", "sampler.pyx"]

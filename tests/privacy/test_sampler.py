@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -24,32 +25,36 @@ from tests.loops import each
 # ---- the twin -----------------------------------------------------------------------------------
 
 
-class Bytes:
-    """Random choices read from a byte string the way the C code reads them (16-bit digits)."""
+class Bits:
+    """Random choices read from a byte string the way the C code reads them: low bits first."""
 
     def __init__(self, data):
         self.data, self.position = data, 0
 
+    def take(self, n):
+        first, last = self.position // 8, (self.position + n + 7) // 8
+        word = int.from_bytes(self.data[first:last], "little")
+        self.position += n
+        assert self.position <= 8 * len(self.data)
+        return (word >> (self.position - n) % 8) % 2**n
+
     def digit(self):
-        low, high = self.data[self.position : self.position + 2]
-        self.position += 2
-        return low | high << 8
+        return self.take(4)
+
+    def bits(self, n):
+        """Take n bits, those above the 32 lowest of the value first."""
+        return self.take(max(n - 32, 0)) << 32 | self.take(min(n, 32))
 
     def below(self, m):
         while True:
-            product = self.digit() * m
-            if product % 65536 >= 65536 % m:
-                return product >> 16
-
-    def below_large(self, m):
-        digits = (max(m - 1, 0).bit_length() + 15) // 16
-        while True:
-            candidate = 0
-            for _ in range(digits):
-                candidate = candidate << 16 | self.digit()
-            candidate &= (1 << (m - 1).bit_length()) - 1
+            candidate = self.bits((m - 1).bit_length())
             if candidate < m:
                 return candidate
+
+    @property
+    def consumed(self):
+        """Bytes that were fetched: four at a time, when a choice needs more bits than are left."""
+        return -(-self.position // 32) * 4
 
 
 class Uniform:
@@ -70,28 +75,38 @@ class Uniform:
         return self.digit(i) < other.digit(i)
 
 
-def exp_minus_half(source, half=32768):
-    last = Uniform(source)
-    if last.digit(0) >= half:
-        return True
-    n = 1
+def exp_minus_half(source, base=16):
+    """Compare a uniform with the expansion of exp(-1/2), of which 60 digits are enough here."""
+    rest = EXP_MINUS_HALF
     while True:
-        following = Uniform(source)
-        if not following < last:
-            return n % 2 == 0
-        last, n = following, n + 1
+        bound, rest = divmod(rest * base, 1)
+        digit = source.digit()
+        if digit != bound:
+            return digit < bound
 
 
-def exp_step(source, k, x):
+def series(terms):
+    """Sum (-1/2)^m/m!, exactly: within the first term left out of exp(-1/2)."""
+    term, total = Fraction(1), Fraction(0)
+    for m in range(terms):
+        total += term
+        term *= Fraction(-1, 2 * (m + 1))
+    return total
+
+
+EXP_MINUS_HALF = series(100)
+
+
+def exp_minus(source, x, halved):
+    """Give True with probability exp(-x), or exp(-x^2/2) if ``halved``."""
     last, n = x, 0
     while True:
-        choice = source.below(2 * k + 2)
-        if choice == 2 * k + 1:
+        if halved and source.take(1):
             return n % 2 == 0
         following = Uniform(source)
         if not following < last:
             return n % 2 == 0
-        if choice == 2 * k and not Uniform(source) < x:
+        if halved and not Uniform(source) < x:
             return n % 2 == 0
         last, n = following, n + 1
 
@@ -104,33 +119,35 @@ def normal(source, bits):
         if not all(exp_minus_half(source) for _ in range(k * (k - 1))):
             continue
         x = Uniform(source)
-        if not all(exp_step(source, k, x) for _ in range(k + 1)):
+        if not all(exp_minus(source, x, i == 0) for i in range(k + 1)):
             continue
-        digits = (bits + 15) // 16
-        fraction = 0
-        for i in range(digits):
-            fraction = fraction << 16 | x.digit(i)
-        magnitude = (k << bits) + (fraction >> (16 * digits - bits))
-        return magnitude if source.below(2) else -magnitude - 1
+        known = 4 * len(x.digits)
+        value = sum(digit << 4 * i for i, digit in enumerate(reversed(x.digits)))
+        if known > bits:
+            fraction = value >> known - bits
+        else:
+            fraction = value << bits - known | source.bits(bits - known)
+        magnitude = (k << bits) + fraction
+        return magnitude if source.take(1) else -magnitude - 1
 
 
 def exp_minus_ratio(source, u, t):
     k = 1
-    while source.below(k) == 0 and source.below_large(t) < u:
+    while source.below(k) == 0 and source.below(t) < u:
         k += 1
     return k % 2 == 1
 
 
 def discrete_laplace(source, s, t):
     while True:
-        u = source.below_large(t)
+        u = source.below(t)
         if not exp_minus_ratio(source, u, t):
             continue
         v = 0
         while exp_minus_ratio(source, 1, 1):
             v += 1
         magnitude = (u + t * v) // s
-        if source.below(2):
+        if source.take(1):
             if magnitude == 0:
                 continue
             return -magnitude
@@ -153,12 +170,12 @@ class Replay:
 def test_c_and_twin_agree_on_every_normal_and_every_byte(bits):
     supply = Replay(bits)
     sampler = ExactSampler(supply)
-    # about 38 bytes each: many draws straddle the end of a buffer, so a draw that was restarted
-    # or that lost bytes at a refill would show here
-    found = np.concatenate([sampler.normals(size, bits) for size in (1, 0, 7, 1000, 492)])
-    source = Bytes(supply.data)
+    # about 8 bytes each: several draws straddle the end of a page, so a draw that was restarted
+    # or that lost bits at a refill would show here
+    found = np.concatenate([sampler.normals(size, bits) for size in (1, 0, 7, 1000, 1992)])
+    source = Bits(supply.data)
     assert found.tolist() == [normal(source, bits) for _ in found]
-    assert source.position == sampler.consumed > 3 * BUFFER_BYTES
+    assert source.consumed == sampler.consumed > 3 * BUFFER_BYTES
 
 
 @each(("s", "t"), [(1, 1), (1, 3), (7, 2), (2**40 + 1, 2**50), (2**61 + 7, 2**61 - 1), (1, 2**40)])
@@ -166,34 +183,36 @@ def test_c_and_twin_agree_on_every_laplace_and_every_byte(s, t):
     supply = Replay(7)
     sampler = ExactSampler(supply)
     found = np.concatenate([sampler.discrete_laplace(size, s, t) for size in (1, 300)])
-    source = Bytes(supply.data)
+    source = Bits(supply.data)
     assert found.tolist() == [discrete_laplace(source, s, t) for _ in found]
-    assert source.position == sampler.consumed
+    assert source.consumed == sampler.consumed
 
 
 class Ties(Replay):
-    """Bytes from {0, 1}: equal digits are common, so the long comparisons are exercised."""
+    """Mostly zero bits: equal digits are common, so the long comparisons are exercised."""
 
     def __call__(self, size):
-        fresh = self.generator.integers(0, 2, size, dtype=np.uint8).tobytes()
+        values = np.array([0, 0, 0, 0x10, 0x99, 0xB4, 0xFF], dtype=np.uint8)
+        fresh = values[self.generator.integers(0, len(values), size)].tobytes()
         self.data += fresh
-        return fresh
+        return bytes(bytearray(fresh))
 
 
 def test_c_and_twin_agree_on_the_tie_breaking_paths():
-    class LessBiased(Ties):
-        def __call__(self, size):
-            values = np.array([0, 0x7F, 0x80, 0xFF], dtype=np.uint8)
-            fresh = values[self.generator.integers(0, 4, size)].tobytes()
-            self.data += fresh
-            return fresh
-
-    supply = LessBiased(11)
+    supply = Ties(11)
     sampler = ExactSampler(supply)
     found = sampler.normals(2000, 30)
-    source = Bytes(supply.data)
+    source = Bits(supply.data)
     assert found.tolist() == [normal(source, 30) for _ in found]
-    assert source.position == sampler.consumed
+    assert source.consumed == sampler.consumed
+
+
+def test_every_digit_of_exp_minus_half(repository):
+    """The two sums bracket exp(-1/2): their terms alternate and fall."""
+    source = (repository / "csrc" / "sampler" / "sampler_core.c").read_text()
+    digits = "".join(re.findall(r'^    "([0-9A-F]{64})"', source, re.MULTILINE))
+    assert len(digits) == 512
+    assert int(digits, 16) == int(series(400) * 2**2048) == int(series(401) * 2**2048)
 
 
 # ---- exact probabilities by enumeration ---------------------------------------------------------
@@ -221,10 +240,11 @@ class Enumerated:
     def digit(self):
         return self.choose(self.digit_size)
 
+    def take(self, n):
+        return self.choose(2**n)
+
     def below(self, m):
         return self.choose(m) if m > 1 else 0
-
-    below_large = below
 
 
 def probabilities(function, digit_size, smallest):
@@ -260,37 +280,45 @@ def assert_bracketed(function, truth, digit_size, smallest, width):
 
 
 def test_exp_minus_half_has_exactly_that_probability():
-    assert_bracketed(
-        lambda source: exp_minus_half(source, half=2), math.exp(-0.5), 4, Fraction(1, 4**9), 0.004
-    )
-    assert_bracketed(
-        lambda source: exp_minus_half(source, half=1), math.exp(-0.5), 2, Fraction(1, 2**16), 0.02
-    )
+    for base, width in ((4, 1e-5), (16, 1e-6)):
+        assert_bracketed(
+            lambda source, base=base: exp_minus_half(source, base),
+            math.exp(-0.5),
+            base,
+            Fraction(1, 2**20),
+            width,
+        )
 
 
-@pytest.mark.parametrize("k", [0, 1, 2, 5])
+@pytest.mark.parametrize("halved", [True, False])
 @pytest.mark.one_in(2)
-def test_exp_step_has_exactly_the_probability_the_proof_needs(k):
-    """E over x of exp(-x (2k + x)/(2k + 2)), by enumerating x's digits, too."""
-    truth = _integral(lambda x: math.exp(-x * (2 * k + x) / (2 * k + 2)))
-    assert_bracketed(
-        lambda source: exp_step(source, k, Uniform(source)), truth, 2, Fraction(1, 2**15), 0.25
-    )
+def test_exp_minus_has_exactly_the_probability_the_proof_needs(halved):
+    """E over x of exp(-x^2/2) or exp(-x), by enumerating x's digits, too."""
+    truth = _integral(_chance(halved))
+
+    def step(source):
+        return exp_minus(source, Uniform(source), halved)
+
+    assert_bracketed(step, truth, 2, Fraction(1, 2**16), 0.25)
 
 
-@pytest.mark.parametrize("k", [0, 1, 3])
+def _chance(halved):
+    return lambda x: math.exp(-x * x / 2 if halved else -x)
+
+
+@pytest.mark.parametrize("halved", [True, False])
 @pytest.mark.one_in(2)
-def test_exp_step_given_x_is_exact_for_every_prefix(k):
+def test_exp_minus_given_x_is_exact_for_every_prefix(halved):
     """For x whose first digits are fixed, the acceptance lies between those at the two ends."""
     for prefix in range(4):
 
         def step(source, prefix=prefix):
             x = Uniform(source)
             x.digits = [prefix]
-            return exp_step(source, k, x)
+            return exp_minus(source, x, halved)
 
         resolved, unresolved = probabilities(step, 4, Fraction(1, 4**7))
-        ends = [math.exp(-x * (2 * k + x) / (2 * k + 2)) for x in ((prefix + 1) / 4, prefix / 4)]
+        ends = [_chance(halved)(x) for x in ((prefix + 1) / 4, prefix / 4)]
         assert unresolved < 0.25
         assert resolved[True] <= ends[1]
         assert resolved[True] + unresolved >= ends[0]
@@ -324,14 +352,16 @@ def test_discrete_laplace_has_exactly_its_law():
         assert resolved[j] <= truth <= resolved[j] + unresolved
 
 
-def test_uniform_integers_are_exactly_uniform():
-    """All 65,536 digits: each result of ``below`` comes from equally many accepted ones."""
-    digits = np.arange(65536, dtype=np.int64)
-    for m in (1, 2, 3, 4, 6, 7, 10, 512, 8194, 65535, 65536):
-        product = digits * m
-        accepted = product[product % 65536 >= 65536 % m] >> 16
-        counts = np.bincount(accepted, minlength=m)
-        assert counts.min() == counts.max() == 65536 // m
+@pytest.mark.parametrize("m", [1, 2, 3, 6, 7, 10, 2**33 + 5])
+def test_uniform_integers_are_exactly_uniform(m):
+    """The candidates are uniform on a power of two, of which the first m are equally likely."""
+    width = (m - 1).bit_length()
+    source = Bits(np.random.default_rng(m).bytes(4000))
+    drawn = [source.below(m) for _ in range(100)]
+    candidates = Bits(source.data)
+    words = [candidates.bits(width) for _ in range(400)]
+    assert drawn == [word for word in words if word < m][:100]
+    assert m <= 2**width < 2 * m
 
 
 # ---- distribution of the output -----------------------------------------------------------------
