@@ -46,7 +46,7 @@ HANDED = (
     "release.results.Certificate", "release.results.FunctionalRelease",
     "release.results.NotCertified", "release.results.ParameterRelease",
     "release.results.ReleaseGuarantee",
-    "studies.plans.Planned", "studies.plans.StudyPlan", "studies.quotes.Quote",
+    "studies.plans.PlannedRequest", "studies.plans.StudyPlan", "studies.quotes.Quote",
     "tables.fitted.SubgroupFits", "tables.planning.CellPlan", "tables.results.CellTable",
     "tables.results.QuantileTable",
 )  # fmt: skip

@@ -51,6 +51,7 @@ class Result:
     privacy: Any
     warnings: Any
     fixed_level: ClassVar[bool] = False
+    _headed: ClassVar[tuple[str, ...]] = ("Records", "Persons")  # facts above the numbers
 
     def summary(self, level: float = DEFAULT_LEVEL, *, alpha: float | None = None) -> Summary:
         """Summarise numbers, facts and privacy in a table: text, HTML, LaTeX, Markdown."""
@@ -191,11 +192,15 @@ class Result:
     def _repr_html_(self) -> str:
         return str(self.summary().as_html())
 
+    def __str__(self) -> str:
+        return str(self.summary())
+
     def __repr__(self) -> str:
         from dpfast.inference.rendering.renderings import screen
 
         headline = None if self.privacy is None else self.privacy.headline
-        return screen(type(self).__name__, self.summary().table, headline, len(self.warnings))
+        kind, table = type(self).__name__, self.summary().table
+        return screen(kind, table, self._headed, headline, len(self.warnings))
 
 
 class FixedLevel(Result):
@@ -222,6 +227,13 @@ class FixedLevel(Result):
         from dpfast.inference.rendering.arrays import frame
 
         return frame(self._columns(math.nan), self._about(), backend)
+
+
+class Planned(FixedLevel):
+    """A forecast from public numbers, which no record and no budget went into."""
+
+    privacy = None
+    warnings: tuple[str, ...] = ()
 
 
 def summary_at(result: Result, level: float) -> Summary:

@@ -179,6 +179,8 @@ class Ratios(FixedLevel):
     Post-processing of a released fit: costs nothing.
     """
 
+    _headed = ("Records", "Persons", "Of")
+
     estimate: Named
     interval: Named
     pvalues: Named
@@ -207,7 +209,7 @@ class Ratios(FixedLevel):
             "dpfast: ratios",
             (
                 ("Records", str(self.n_records)),
-                ("Ratios", "exponentials of coefficients, for one unit of a column"),
+                ("Of", "one unit more of a column, in its own units"),
             ),
             ("ratio", f"[{tail:.4g}", f"{1.0 - tail:.4g}]", "P"),
             zip(self.names, cells, strict=True),

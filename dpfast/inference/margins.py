@@ -64,6 +64,8 @@ class MarginalEffects(FixedLevel):
     Post-processing of a released fit: costs nothing for public rows.
     """
 
+    _headed = ("Records", "Persons", "At")
+
     names: tuple[str, ...]
     estimate: Array
     bse: Array

@@ -16,7 +16,6 @@ from dpfast.inference.rendering.table import Summary, Table
 from dpfast.inference.rendering.targets import target_of
 
 if TYPE_CHECKING:
-    from dpfast.inference.guarantees import Guarantee
     from dpfast.inference.results import Fit
     from dpfast.inference.rows import Coded
 
@@ -79,7 +78,7 @@ def render_table(
     facts: Iterable[tuple[str, str]],
     columns: tuple[str, ...],
     rows: Iterable[tuple[str, tuple[str, ...]]],
-    privacy: Guarantee | None,
+    privacy: Any,
     warnings: Iterable[str] = (),
     remark: str = "",
     details: Iterable[tuple[str, str]] = (),
@@ -115,7 +114,7 @@ def render_table(
     )
 
 
-def _privacy(privacy: Guarantee) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
+def _privacy(privacy: Any) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
     """Write the promise in a few lines, and in full with what the total was spent on."""
     promise = [printable(line) for line in str(privacy).splitlines()]
     spent = [("Spent", line.removeprefix(SPENT)) for line in promise if line.startswith(SPENT)]

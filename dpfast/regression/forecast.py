@@ -22,10 +22,11 @@ from dpfast.data.records import Covariates, Records
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described, understood
 from dpfast.fit_requests.planned_run import quietly
 from dpfast.fit_requests.request import Account
+from dpfast.inference.base import Planned
 from dpfast.inference.degrees import coverage
-from dpfast.inference.rendering.renderings import html
-from dpfast.inference.rendering.table import Table
+from dpfast.inference.rendering.table import Summary
 from dpfast.inference.results import Fit
+from dpfast.inference.summary import render_table
 from dpfast.models import FreeScale, Loss, Mallows, Objective, resolve_loss
 from dpfast.models.objective import Terms, terms_of
 from dpfast.privacy.budget import GDP, Budget
@@ -76,7 +77,7 @@ class NoForecast(InvalidInput):
     """No intervals at this budget and number of records, so that nothing can be forecast."""
 
 
-class Plan:
+class Plan(Planned):
     """Expected interval widths of a private fit, from public numbers only.
 
     Attributes
@@ -109,6 +110,8 @@ class Plan:
     >>> plan.curve(mu=[0.5, 1.0, 2.0]).shape
     (3,)
     """
+
+    _headed = ("Records", "Budget", "Forecast")
 
     def __init__(self, forecast: _Forecast, n: int, mu: float) -> None:
         self._forecast = forecast
@@ -153,6 +156,11 @@ class Plan:
             [self.width if pair == current else self._forecast.width(*pair) for pair in pairs]
         )
 
+    @property
+    def warnings(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The same as :attr:`remarks`, under the name that results have."""
+        return tuple(self.remarks)
+
     def _budget(self) -> str:
         text = f"mu = {self.mu:.4g}"
         if self.mu > 1e3:  # protects nobody, and has no epsilon beyond 1e4
@@ -169,9 +177,8 @@ class Plan:
         ]
         return "\n".join(lines + [f"  beware: {remark}" for remark in self.remarks])
 
-    def _repr_html_(self) -> str:
-        first = ["intercept"] if self._forecast.fit_intercept else []
-        labels = [*first, *(f"x{j + 1}" for j in range(len(self.widths) - len(first)))]
+    def summary(self) -> Summary:  # type: ignore[override]
+        """Return the expected widths, as text with other forms."""
         pairs = zip(self.widths.tolist(), self.sampling_widths.tolist(), strict=True)
         cells = tuple([(f"{w:.4g}", f"{s:.4g}", f"{w / s:.3g}") for w, s in pairs])
         columns = (f"{100 * self.level:g}% interval", "without privacy", "times as wide")
@@ -182,10 +189,16 @@ class Plan:
         )
         title = "dpfast: expected widths of intervals"
         how = (("Method", self.method),)
-        return html(Table(title, facts, columns, tuple(labels), cells, "", (), self.remarks, how))
+        rows = zip(self._names(), cells, strict=True)
+        return render_table(title, facts, columns, rows, None, self.remarks, details=how)
 
-    def __repr__(self) -> str:
-        return f"<Plan n={self.n}, mu={self.mu:.4g}, width={self.width:.4g}>"
+    def _names(self) -> list[str]:
+        first = ["intercept"] if self._forecast.fit_intercept else []
+        return [*first, *(f"x{j + 1}" for j in range(len(self.widths) - len(first)))]
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        widths, without = self.widths.tolist(), self.sampling_widths.tolist()
+        return {"term": self._names(), "width": widths, "width_without_privacy": without}
 
 
 @understood

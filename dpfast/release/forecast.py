@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,10 @@ import numpy as np
 from dpfast.arguments import Array, number_in, real_number, whole_number
 from dpfast.errors import InvalidInput, NotConverged, described
 from dpfast.fit_requests.planned_run import quietly
+from dpfast.inference.base import Planned
+from dpfast.inference.rendering.table import Summary
 from dpfast.inference.results import Fit
+from dpfast.inference.summary import render_table
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import ApproxDP, Budget
@@ -40,7 +44,8 @@ WIDTH = 0.3
 WIDTHS = (1.0, 0.1)
 
 
-class ReleasePlan(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleasePlan(Planned):
     """Expected error of a release of one coefficient.
 
     Attributes
@@ -69,6 +74,8 @@ class ReleasePlan(NamedTuple):
     Made from public or synthetic rows only.
     """
 
+    _headed = ("Records", "Method", "From")
+
     n: int
     method: str
     error: float
@@ -78,15 +85,21 @@ class ReleasePlan(NamedTuple):
     sampling_error: float
     source: str
 
-    def __str__(self) -> str:
+    def summary(self) -> Summary:  # type: ignore[override]
+        """Return the expected errors, as text with other forms."""
         low, high = self.error_range
-        return (
-            f"n = {self.n:,}: method {self.method!r}\n"
-            f"  error relative to the coefficient in these data: {self.error:.3g} "
-            f"({low:.3g} to {high:.3g}); reported standard deviation: {self.announced:.3g}\n"
-            f"  error of a fit: {self.fit_error:.3g}; sampling error: {self.sampling_error:.3g}\n"
-            f"  forecast from {self.source}"
-        )
+        rows = [
+            ("release, relative to these data", (f"{self.error:.3g} ({low:.3g} to {high:.3g})",)),
+            ("standard deviation it reports", (f"{self.announced:.3g}",)),
+            ("a fit, relative to these data", (f"{self.fit_error:.3g}",)),
+            ("sampling error", (f"{self.sampling_error:.3g}",)),
+        ]
+        facts = (("Records", f"{self.n:,}"), ("Method", repr(self.method)), ("From", self.source))
+        return render_table("dpfast: expected errors of a release", facts, ("error",), rows, None)
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        names = ("error", "announced", "fit_error", "sampling_error")
+        return {"term": names, "estimate": [getattr(self, name) for name in names]}
 
 
 def plan_release(

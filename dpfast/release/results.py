@@ -11,9 +11,13 @@ import numpy as np
 
 from dpfast.arguments import Array
 from dpfast.errors import InferenceUnavailable
+from dpfast.inference.base import FixedLevel, Result
 from dpfast.inference.composition import Composition, describe_spending, plain, shares_of, unspent
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import RELATION
+from dpfast.inference.rendering.digits import short_number
+from dpfast.inference.rendering.table import Summary
+from dpfast.inference.summary import render_table
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.release.scaled import law_quantile, law_scale
 
@@ -52,6 +56,28 @@ class ReleaseGuarantee(NamedTuple):
         if self.delta == 0.0:
             return PureDP(self.epsilon)
         return ApproxDP(self.epsilon, self.delta)
+
+    @property
+    def headline(self) -> str:
+        """The promise in a few words."""
+        return f"{self.guarantee}, epsilon={self.epsilon:g}, delta={self.delta:g}"
+
+    @property
+    def in_one_line(self) -> str:
+        """Epsilon, delta and the neighbouring relation."""
+        return f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.3g}; {RELATION}"
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Sentences without which the promise must not be read, such as that noise had a seed."""
+        if not self.guarantee.startswith("none"):
+            return ()
+        return (f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise",)
+
+    @property
+    def counted(self) -> str:
+        """What n counts, as a heading."""
+        return "Records"
 
     def spent_share(self) -> tuple[Fraction, ...]:
         """Return the exact share spent of epsilon, and of delta where there is one.
@@ -98,7 +124,7 @@ class ReleaseGuarantee(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Certificate:
+class Certificate(FixedLevel):
     """Private lower bound of the curvature at the minimiser.
 
     An upper bound of the largest eigenvalue comes with it where one was requested.
@@ -140,32 +166,45 @@ class Certificate:
         return self.lower_bound > self.floor
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Whether nothing was certified beyond the public penalty's share."""
+        if self.certified:
+            return ()
+        return ("nothing was certified: the bound is that of the public penalty for all data.",)
+
+    @property
     def condition_number(self) -> float | None:
         """Upper bound of the Hessian's condition number, if the largest eigenvalue is bounded."""
         if self.largest_bound is None:
             return None
         return max(self.largest_bound / self.lower_bound, 1.0)
 
-    def __str__(self) -> str:
-        largest = ""
-        if self.largest_bound is not None:
-            largest = (
-                f"  largest eigenvalue at most {self.largest_bound:.5g}: condition number at most "
-                f"{self.condition_number:.4g}\n"
-            )
-        return (
-            f"Smallest eigenvalue of the Hessian: at least {self.lower_bound:.5g} (except with "
-            f"probability {self.failure:.2g})\n"
-            f"  released estimate {self.estimate:.5g}; one record moves it by {self.step:.3g} at "
-            f"most\n{largest}{self.privacy}"
+    def summary(self) -> Summary:  # type: ignore[override]
+        """Return the bounds and what they cost, as text with other forms."""
+        names, values = self._columns(math.nan).values()
+        rows = [(name, (f"{value:.5g}",)) for name, value in zip(names, values, strict=True)]
+        facts = (
+            ("Records", str(self.privacy.n)),
+            ("Wrong", f"with probability at most {self.failure:.2g}"),
+            ("One record", f"moves the smallest eigenvalue by at most {self.step:.3g}"),
         )
+        title = "dpfast: certified curvature at the minimiser"
+        return render_table(title, facts, ("value",), rows, self.privacy)
 
-    def __repr__(self) -> str:
-        return f"Certificate(lower_bound={self.lower_bound:.6g})"
+    def _columns(self, level: float) -> dict[str, Any]:
+        pairs = [
+            ("smallest eigenvalue, at least", self.lower_bound),
+            ("released estimate of it", self.estimate),
+        ]
+        if self.largest_bound is not None:
+            pairs.append(("largest eigenvalue, at most", self.largest_bound))
+            pairs.append(("condition number, at most", float(self.condition_number or math.nan)))
+        names, values = zip(*pairs, strict=True)
+        return {"term": names, "estimate": values}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NotCertified:
+class NotCertified(FixedLevel):
     """Refusal of the release after a paid certificate.  A result, not an error.
 
     Attributes
@@ -196,33 +235,47 @@ class NotCertified:
     left: ApproxDP
     privacy: ReleaseGuarantee
 
-    def __str__(self) -> str:
+    def _advice(self) -> str:
         if self.lower_bound_needed == math.inf:
-            advice = "no number of records would be enough with this budget and domain"
-        elif self.records_needed < math.inf:
-            advice = (
+            return "no number of records would be enough with this budget and domain"
+        if self.records_needed < math.inf:
+            return (
                 f"about {self.records_needed:,.0f} records like these would be enough "
                 f"(now {self.privacy.n:,})"
             )
-        else:
-            advice = "too few records to see the curvature at all, or covariates that determine y"
-        epsilon, delta = self.left.values()
+        return "too few records to see the curvature at all, or covariates that determine y"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What would be enough, and what answers with the rest of the budget."""
         return (
-            f"Not certified: the lower bound {self.certificate.lower_bound:.5g} would have to be "
-            f"{self.lower_bound_needed:.5g}\n"
-            f"  {advice}\n"
-            '  dpfast.fit, or method="objective-perturbation", answers with what is left\n'
-            f"  released estimate of the smallest eigenvalue: {self.certificate.estimate:.5g}\n"
-            f"{self.privacy}\n"
-            f"  not charged: epsilon={epsilon:.6g}, delta={delta:.3g} of what was offered"
+            f"nothing was released: {self._advice()}. dpfast.fit, or "
+            'method="objective-perturbation", answers with what is left.',
         )
 
-    def __repr__(self) -> str:
-        return f"NotCertified(records_needed={self.records_needed:.4g})"
+    def summary(self) -> Summary:  # type: ignore[override]
+        """Return the bound, the one that would do, and the cost, as text with other forms."""
+        names, values = self._columns(math.nan).values()
+        rows = [(name, (f"{value:.5g}",)) for name, value in zip(names, values, strict=True)]
+        epsilon, delta = self.left.values()
+        left = f"epsilon={epsilon:.6g}, delta={delta:.3g} of what was offered"
+        facts = (("Records", str(self.privacy.n)), ("Not charged", left))
+        title = "dpfast: Not certified, nothing released"
+        return render_table(title, facts, ("value",), rows, self.privacy, self.warnings)
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        return {
+            "term": (
+                "smallest eigenvalue, at least", "needed for a release", "released estimate of it",
+            ),
+            "estimate": (
+                self.certificate.lower_bound, self.lower_bound_needed, self.certificate.estimate,
+            ),
+        }  # fmt: skip
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class FunctionalRelease:
+class FunctionalRelease(Result):
     """Released linear functionals of the minimiser.
 
     Attributes
@@ -336,27 +389,41 @@ class FunctionalRelease:
     def _values(self) -> Array:
         return np.atleast_1d(self.value)
 
-    def __str__(self) -> str:
-        low_high = self.noise_interval()
-        lines = [f"Linear functionals of the minimiser, {self.noise_law} noise; {self.method}"]
-        for name, value, (low, high) in zip(self.names, self._values, low_high, strict=True):
-            lines.append(
-                f"  {name}: {value:.6g}   95% for the privacy noise [{low:.5g}, {high:.5g}]"
-            )
+    def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
+        """Return values, intervals and what they cost, as text with other forms."""
+        level = coverage(level, alpha)
+        columns = self._columns(level)
+        rows = [
+            (name, tuple(map(short_number, numbers)))
+            for name, *numbers in zip(*columns.values(), strict=True)
+        ]
+        tail = (1.0 - level) / 2.0
+        ends = f"[{tail:.4g}", f"{1.0 - tail:.4g}]"
+        headings = ("value", *(f"noise {end}" for end in ends))
         if self._sampling_error is not None:
-            for name, (low, high) in zip(self.names, self.conf_int(), strict=True):
-                lines.append(f"  {name}: 95% with sampling error [{low:.5g}, {high:.5g}]")
-        if (certificate := self.certificate) is not None:
-            lines.append(f"  certified smallest eigenvalue: {certificate.lower_bound:.5g}")
-        lines += [f"  target: {self.target}", *[f"  warning: {text}" for text in self.warnings]]
-        return "\n".join([*lines, str(self.privacy)])
+            headings = (*headings, *ends)
+        facts = [
+            ("Estimand", self.target),
+            ("Records", str(self.privacy.n)),
+            ("Method", f"{self.method}, {self.noise_law} noise"),
+        ]
+        if self.certificate is not None:
+            facts.append(("Smallest eigenvalue", f"at least {self.certificate.lower_bound:.5g}"))
+        title = "dpfast: linear functionals of the minimiser"
+        return render_table(title, facts, headings, rows, self.privacy, self.warnings)
 
-    def __repr__(self) -> str:
-        return f"FunctionalRelease(value={self.value!r})"
+    def _columns(self, level: float) -> dict[str, Any]:
+        low, high = self.noise_interval(level).T
+        columns = {"term": self.names, "estimate": self._values.tolist()}
+        columns |= {"noise_low": low, "noise_high": high}
+        if self._sampling_error is not None:
+            low, high = self.conf_int(level).T
+            columns |= {"conf_low": low, "conf_high": high}
+        return columns
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ParameterRelease:
+class ParameterRelease(FixedLevel):
     """Released minimiser.
 
     Attributes
@@ -389,12 +456,29 @@ class ParameterRelease:
         half = self.noise_scale * law_quantile("gaussian", 1.0 - coverage(level, alpha))
         return np.column_stack([self.params - half, self.params + half])
 
-    def __str__(self) -> str:
-        lines = [f"Minimiser with normal noise of scale {self.noise_scale:.4g}; {self.method}"]
-        lines += [
-            f"  {name}: {value:.6g}" for name, value in zip(self.names, self.params, strict=True)
+    def summary(self) -> Summary:  # type: ignore[override]
+        """Return the coefficients and what they cost, as text with other forms."""
+        columns = self._columns(0.95)
+        rows = [
+            (name, tuple(map(short_number, numbers)))
+            for name, *numbers in zip(*columns.values(), strict=True)
         ]
-        return "\n".join([*lines, str(self.privacy)])
+        facts = (
+            ("Records", str(self.privacy.n)),
+            ("Method", self.method),
+            ("Noise", f"normal, of standard deviation {self.noise_scale:.4g}"),
+        )
+        headings = ("value", "noise [0.025", "noise 0.975]")
+        return render_table("dpfast: minimiser", facts, headings, rows, self.privacy, self.warnings)
 
-    def __repr__(self) -> str:
-        return f"ParameterRelease(params={self.params!r})"
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """No warnings: the certificate holds but for its probability of failure."""
+        return ()
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        low, high = self.noise_interval(0.95).T
+        return {
+            "term": self.names, "estimate": self.params.tolist(), "noise_low": low,
+            "noise_high": high,
+        }  # fmt: skip

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from dpfast.arguments import whole_number
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.inference.base import Planned
 from dpfast.inference.composition import amounts
 from dpfast.inference.rendering.digits import short_number
+from dpfast.inference.rendering.table import Summary
+from dpfast.inference.summary import render_table
 from dpfast.privacy.budget import GDP, Budget, amount
 from dpfast.privacy.decimals import ratio_to_float, root_to_float
 from dpfast.regression.forecast import NoForecast
@@ -25,7 +29,7 @@ MAX_REQUESTS = 1000
 MU_RANGE, N_RANGE, TOLERANCE = (1e-3, 100.0), (10.0, 1e9), 1e-3
 
 
-class Planned(NamedTuple):
+class PlannedRequest(NamedTuple):
     """Price and expected width of one request of a plan.
 
     Attributes
@@ -47,12 +51,13 @@ class Planned(NamedTuple):
     told: str
 
 
-class StudyPlan(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class StudyPlan(Planned):
     """Costs and expected widths of requests that share a total.
 
     Attributes
     ----------
-    rows : tuple of Planned
+    rows : tuple of PlannedRequest
         In the order of the requests.
     n : int
         Number of records, given or found.
@@ -64,7 +69,9 @@ class StudyPlan(NamedTuple):
     Public numbers only, those of a public table included.
     """
 
-    rows: tuple[Planned, ...]
+    _headed = ("Records", "Needed")
+
+    rows: tuple[PlannedRequest, ...]
     n: int
     needed: Any
     total: Any
@@ -77,14 +84,30 @@ class StudyPlan(NamedTuple):
         spent = sum((share_of(self.total, row.spend) for row in self.rows), Fraction(0))
         return spent <= 1
 
-    def __str__(self) -> str:
-        lines = [f"{len(self.rows)} requests of {self.n:,} records need {self.needed!r} together"]
-        if self.total is not None:
-            lines[0] += f"; there is {self.total!r}" + " (NOT ENOUGH)" * (not self.payable)
-        for row in self.rows:
-            width = "unknown" if math.isnan(row.width) else short_number(row.width)
-            lines.append(f"  {row.request['analysis']}: {row.spend!r}, widest interval {width}")
-        return "\n".join(lines)
+    def summary(self) -> Summary:  # type: ignore[override]
+        """Return prices and expected widths, as text with other forms."""
+        there = "" if self.total is None else f"; there is {self.total!r}"
+        facts = (
+            ("Records", f"{self.n:,}"),
+            ("Needed", f"{self.needed!r}{there}" + " (NOT ENOUGH)" * (not self.payable)),
+        )
+        rows = [
+            (
+                row.request["analysis"],
+                (repr(row.spend), "unknown" if math.isnan(row.width) else short_number(row.width)),
+            )
+            for row in self.rows
+        ]
+        columns = ("price", "widest interval")
+        return render_table("dpfast: plan of a study", facts, columns, rows, None)
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        return {
+            "term": [row.request["analysis"] for row in self.rows],
+            "price": [repr(row.spend) for row in self.rows],
+            "width": [row.width for row in self.rows],
+            "basis": [row.told for row in self.rows],
+        }
 
 
 def plan_of(
@@ -103,7 +126,7 @@ def plan_of(
         if not isinstance(document, str | bytes | Mapping):
             raise InvalidInput(f"requests[{i}] is neither a mapping nor text of JSON.")
     checked = [read_request(document, schema, total, width=True) for document in requests]
-    planners = [_PlannedRequest(request, schema, like) for request in checked]
+    planners = [_Planner(request, schema, like) for request in checked]
     if n is None:
         for request in checked:
             if request.spend is None or "width" not in request.arguments:
@@ -121,7 +144,7 @@ def plan_of(
     return StudyPlan(rows, n, needed, total)
 
 
-class _PlannedRequest:
+class _Planner:
     """A request whose width is a function of its price and of n."""
 
     def __init__(
@@ -146,7 +169,7 @@ class _PlannedRequest:
             return math.nan, basis
         return max(v for k, v in widths.items() if k != "intercept"), basis
 
-    def planned(self, n: int) -> Planned:
+    def planned(self, n: int) -> PlannedRequest:
         """Return its width and its price, found by bisection if only a width was given."""
         spend = self._request.spend
         if spend is None:
@@ -157,7 +180,7 @@ class _PlannedRequest:
                 spend = GDP(forecast.mu)
             else:
                 spend = GDP(self._least(MU_RANGE, lambda mu: self._expected(GDP(mu), n)))
-        return Planned(self._request.to_dict(), spend, *self._expected(spend, n))
+        return PlannedRequest(self._request.to_dict(), spend, *self._expected(spend, n))
 
     def records(self) -> int:
         """Find the least number of records with which its interval is as narrow as ``width``."""

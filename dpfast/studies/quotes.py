@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,11 @@ from dpfast.data.columns import column
 from dpfast.data.formula import terms_of
 from dpfast.data.schema import Schema
 from dpfast.fit_requests.planned_run import quietly
+from dpfast.inference.base import Planned
 from dpfast.inference.composition import amounts, plain_spend
 from dpfast.inference.rendering.digits import short_number
+from dpfast.inference.rendering.table import Summary
+from dpfast.inference.summary import render_table
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.forecast import NoForecast, Plan, evenly, plan
@@ -29,7 +33,8 @@ SIMULATIONS, MAX_SIMULATED = 5, 1_000_000
 DELTA = 1e-6
 
 
-class Quote(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Quote(Planned):
     """Cost of a request, and the expected widths of its intervals.
 
     Attributes
@@ -59,6 +64,8 @@ class Quote(NamedTuple):
     {'type': 'GDP', 'mu': 0.5}
     """
 
+    _headed = ("Request", "Price", "Forecast")
+
     request: dict[str, Any]
     digest: str
     spend: Budget
@@ -69,20 +76,28 @@ class Quote(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values (for JSON)."""
-        return self._asdict() | {"spend": plain_spend(self.spend)}
+        return super().to_dict() | {"spend": plain_spend(self.spend)}
 
-    def __str__(self) -> str:
+    def summary(self) -> Summary:  # type: ignore[override]
+        """Return the price and the expected widths, as text with other forms."""
         epsilon = self.spend.as_approx(DELTA).epsilon
-        lines = [
-            f"{self.request['analysis']} {self.digest}: {self.spend!r}, {self.share:.4g} of the "
-            f"total (epsilon = {epsilon:.3g} at delta = {DELTA:g})",
-            "  the ledger can pay for it"
+        payable = (
+            "the ledger can pay for it"
             if self.payable
-            else "  the ledger CANNOT pay for it, or has paid (with another name it pays again)",
-        ]
-        for name, width in (self.widths or {}).items():
-            lines.append(f"  interval of {name}: {short_number(width)} wide")
-        return "\n".join([*lines, f"  {self.told}"])
+            else "the ledger CANNOT pay for it, or has paid (with another name it pays again)"
+        )
+        facts = (
+            ("Request", f"{self.request['analysis']} {self.digest}"),
+            ("Price", f"{self.spend!r}, {self.share:.4g} of the total (epsilon = {epsilon:.3g} "
+                      f"at delta = {DELTA:g}); {payable}"),
+            ("Forecast", self.told),
+        )  # fmt: skip
+        rows = [(name, (short_number(width),)) for name, width in (self.widths or {}).items()]
+        return render_table("dpfast: quote of a request", facts, ("width",), rows, None)
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        widths = self.widths or {}
+        return {"term": list(widths), "width": list(widths.values())}
 
 
 def share_of(total: Budget, spend: Budget) -> Fraction:

@@ -158,6 +158,13 @@ class Study(StudyMethods):
         """Requests answered in this process, in order, with their answers."""
         return [(request.to_dict(), result) for request, result in list(self._answers.values())]
 
+    def __repr__(self) -> str:
+        records = "no table" if self.n is None else f"{self.n} records"
+        return (
+            f"Study: {records}; total {self.ledger.total!r}; remaining {self.remaining!r}; "
+            f"{len(self._answers)} answers, see .log"
+        )
+
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         """Refuse ``copy`` and ``pickle``."""
         raise LedgerClosed(

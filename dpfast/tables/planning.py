@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +14,19 @@ from dpfast.curator.tables.cells import MAX_RECORDS
 from dpfast.data import Records
 from dpfast.data.schema import Schema
 from dpfast.fit_requests.request import Account
+from dpfast.inference.base import Planned
 from dpfast.inference.degrees import coverage
-from dpfast.inference.rendering.digits import printable, short_number
+from dpfast.inference.rendering.digits import short_number
+from dpfast.inference.rendering.table import Summary
+from dpfast.inference.summary import render_table
 from dpfast.privacy.budget import Budget
 from dpfast.tables.estimates import TableQuery
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.results import normal_half_width
 
 
-class CellPlan(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class CellPlan(Planned):
     """Expected noise of a table by cell.
 
     Attributes
@@ -48,6 +53,8 @@ class CellPlan(NamedTuple):
     2
     """
 
+    _headed = ("Cells", "Suppressed")
+
     n_cells: int
     count_noise: float
     least: float
@@ -61,18 +68,22 @@ class CellPlan(NamedTuple):
         """Width of the interval of a count, from privacy noise alone."""
         return 2.0 * normal_half_width(self.level) * self.count_noise
 
-    def __str__(self) -> str:
-        lines = [
-            f"{self.n_cells} cells of {self.typical:.0f} records each, if all are equal",
-            f"  counts +- {short_number(self.count_noise)} (standard deviation of the noise)",
-            f"  suppressed: counts below {self.least:.0f}",
-        ]
+    def summary(self) -> Summary:  # type: ignore[override]
+        """Return the expected precision of counts and means, as text with other forms."""
+        rows = [("count", (f"+- {short_number(0.5 * self.count_width)}",))]
         for name, half in zip(self.columns, self.half_widths, strict=True):
             precision = "suppressed" if np.isnan(half) else f"+- {short_number(float(half))}"
-            lines.append(
-                f"  mean of {printable(name)}: {precision} ({self.level:.0%}), sampling error aside"
-            )
-        return "\n".join(lines)
+            rows.append((f"mean of {name}", (precision,)))
+        facts = (
+            ("Cells", f"{self.n_cells} of {self.typical:.0f} records each, if all are equal"),
+            ("Suppressed", f"counts below {self.least:.0f}"),
+        )
+        heading = (f"{100 * self.level:g}%, privacy noise alone",)
+        return render_table("dpfast: expected precision by cell", facts, heading, rows, None)
+
+    def _columns(self, level: float) -> dict[str, Any]:
+        halves = [0.5 * self.count_width, *self.half_widths.tolist()]
+        return {"term": ["count", *self.columns], "half_width": halves}
 
 
 def plan(

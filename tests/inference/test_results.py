@@ -106,7 +106,7 @@ def test_a_result_prints_on_one_screen_with_its_estimates(kind):
     assert 3 <= len(lines) <= 24 and max(map(len, lines[1:])) <= 100
     table = made(kind).summary().table
     assert table.cells[0][0] in "\n".join(lines)
-    assert str(made(kind)) == repr(made(kind))
+    assert str(made(kind)) == str(made(kind).summary())
 
 
 @each("kind", KINDS)

@@ -28,7 +28,7 @@ def test_the_method_is_named_and_its_error_forecast():
     for plan in (few, some, many):
         low, high = plan.error_range
         assert 0.0 < low < plan.error < high
-        assert f"method '{plan.method}'" in str(plan)
+        assert f"Method: '{plan.method}'" in str(plan)
 
 
 @pytest.mark.slow

@@ -202,7 +202,7 @@ def test_too_few_records_are_a_result_that_says_how_many_are_needed(certificate)
     assert entry.charged == found.privacy.total
     assert entry.charged.values() == pytest.approx((0.25, 5e-7), rel=1e-12)
     assert found.left == ledger.remaining
-    assert "not charged: epsilon=0.75, delta=5e-07" in str(found)
+    assert "Not charged: epsilon=0.75, delta=5e-07" in str(found)
     estimates = [
         call(X, y, LOSS, **options, noise=dpfast.SeededNoise(seed)).records_needed
         for seed in range(40)

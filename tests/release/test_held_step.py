@@ -249,4 +249,4 @@ def test_what_is_named_is_the_coefficient_with_held_scores():
     pull = float(found.method.rpartition(" ")[2])
     errors = 3.0 * found.sampling_error[0] + 0.5 * (high - low)  # of sampling, and of the noise
     assert pull > 0.0 and abs(found.value - 1.0) < errors + far * pull
-    assert found.target in str(found)
+    assert found.target in " ".join(str(found).split())

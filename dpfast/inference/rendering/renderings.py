@@ -53,13 +53,16 @@ def text(table: Table) -> str:
     return "\n".join(lines)
 
 
-def screen(kind: str, table: Table, headline: str | None, warnings: int) -> str:
+def screen(
+    kind: str, table: Table, headed: tuple[str, ...], headline: str | None, warnings: int
+) -> str:
     """Write numbers for one screen, below what they are of, their promise and their warnings."""
-    about = [f"{said} {what.lower()}" for what, said in table.facts if what in COUNTED]
-    about += [f"at {said}" for what, said in table.facts if what == "At"]
+    facts = [(heading, said) for heading, said in table.facts if heading in headed]
+    about = [f"{said} {heading.lower()}" for heading, said in facts if heading in COUNTED]
     about += [] if headline is None else [headline]
     if warnings:
         about.append(f"{warnings} warning{'s' * (warnings > 1)}, see .warnings")
+    about += [f"{heading.lower()} {said}" for heading, said in facts if heading not in COUNTED]
     if len(table.labels) > SCREEN:
         hidden = len(table.labels) - SCREEN + 1
         labels, cells = table.labels[: SCREEN - 1], table.cells[: SCREEN - 1]
@@ -67,7 +70,8 @@ def screen(kind: str, table: Table, headline: str | None, warnings: int) -> str:
         body.append(f"... and {hidden} more rows, see .to_frame()")
     else:
         body = _text_table(table) if table.labels else []
-    lines = [f"{kind}: {'; '.join(about)}" if about else kind, *filter(None, body)]
+    first = f"{kind}: {'; '.join(about)}" if about else kind
+    lines = [*textwrap.wrap(first, WIDTH, subsequent_indent="    "), *filter(None, body)]
     return "\n".join(line.rstrip() for line in lines)
 
 
