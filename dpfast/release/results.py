@@ -473,7 +473,7 @@ class ParameterRelease(FixedLevel):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """No warnings: the certificate holds but for its probability of failure."""
+        """Empty, because the certificate holds but for its probability of failure."""
         return ()
 
     def _columns(self, level: float) -> dict[str, Any]:
