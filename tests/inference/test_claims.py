@@ -45,6 +45,8 @@ def test_every_claim_that_is_named_is_stated():
     for claim in stated().values():
         assert claim.title
         assert claim.statement or claim.number.startswith("E"), claim.number
+    for number in named:  # in one sentence, which stands on the page of its proof
+        assert len(stated()[number].statement.split()) <= 25, f"{number} says nothing in short"
     assert {stage for stage, _ in QUERIES.values()} <= set(STAGES)
     assert QUERIES.keys() >= JOINT
 

@@ -143,3 +143,32 @@ def test_claims_cited_in_the_code_exist(name):
         for path in PAGES[name].package.glob(pattern):
             cited |= set(re.findall(rf"\b{letter}\d+\b", path.read_text(encoding="utf-8")))
     assert {f"{letter}1", f"{letter}4"} <= cited <= set(claims(name))
+
+
+#: Claims that are longer than a screen, of which none is added and none grows.
+LONG = {"C10": 70, "C75": 52, "C55": 52, "R21": 46, "R25": 49}
+SCREEN = 45
+
+
+def bodies() -> dict[str, str]:
+    """Text of every claim, without what follows its attack."""
+    found = {}
+    for page in EVERY:
+        parts = re.split(r"^### ([A-Z]\d+)\. .*$", page.read_text(encoding="utf-8"), flags=re.M)
+        found |= dict(zip(parts[1::2], parts[2::2], strict=True))
+    return {claim: re.split(r"^## ", body, flags=re.MULTILINE)[0] for claim, body in found.items()}
+
+
+def test_no_claim_is_longer_than_a_screen():
+    for claim, body in bodies().items():
+        lines = body.split("**Attack.**")[0].strip().splitlines()
+        assert len(lines) <= LONG.get(claim, SCREEN), f"{claim} has {len(lines)} lines: split it"
+
+
+def test_what_a_claim_says_in_short_is_one_sentence():
+    short = {c: b.split("**In short.**")[1].split("\n\n")[0].strip()
+             for c, b in bodies().items() if "**In short.**" in b}  # fmt: skip
+    assert len(short) > 80
+    for claim, sentence in short.items():
+        assert sentence.endswith(".") and ". " not in sentence, claim
+        assert len(sentence.split()) <= 25, claim

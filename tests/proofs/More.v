@@ -1,5 +1,5 @@
 (* Searches, non-convex algorithms, releases, counts, longer sides: G1, G4, G5, K1 to K3, K5, R39, C30,
-   C75 to C77, C81. *)
+   C75 to C77, C103. *)
 Require Import Reals Lra Psatz Lia List.
 From dpfast Require Import Meaning Vectors Formulas Sums Cells Joint.
 Open Scope R_scope.
@@ -173,14 +173,14 @@ Proof.
     + rewrite Rmin_right by lra. nra.
 Qed.
 
-(* ---- C81 (d): a person's shares of cells are not negative and add up to 1 at most ---- *)
+(* ---- C103: a person's shares of cells are not negative and add up to 1 at most ---- *)
 Lemma sum_of_squares : forall K (v : nat -> R), (forall i, 0 <= v i) -> sum K (fun i => v i * v i) <= sum K v * sum K v.
 Proof.
   induction K; intros v P; simpl; [lra|]. specialize (IHK v P). pose proof (sum_pos K v (fun i _ => P i)).
   specialize (P K). nra.
 Qed.
 
-Theorem C81_shares_of_persons : forall K (v w : vector (Rd K)), (forall i, 0 <= v i) -> (forall i, 0 <= w i) ->
+Theorem C103_shares_of_persons : forall K (v w : vector (Rd K)), (forall i, 0 <= v i) -> (forall i, 0 <= w i) ->
   sum K v <= 1 -> norm v <= 1 /\ 0 <= inner v w.
 Proof.
   intros K v w V W L. split.

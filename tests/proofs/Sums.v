@@ -391,7 +391,7 @@ Proof.
     (Rcase_abs (/ n * u + -1 * (/ n * v))); lra.
 Qed.
 
-(* C60 (b), C81 (d), C85: a record is a vector of cells that is not negative and at most 1 long. *)
+(* C60 (b), C103, C85: a record is a vector of cells that is not negative and at most 1 long. *)
 Theorem C60_histogram : forall (S : space) record (cells : record -> vector S) n excess k X X' m m',
   1 <= n -> 1 <= excess -> neighbours k X X' ->
   (forall x, norm (cells x) <= 1) -> (forall x x', 0 <= inner (cells x) (cells x')) ->
