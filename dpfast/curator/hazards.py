@@ -1,7 +1,9 @@
-"""Scores of proportional hazards: each person has one row, from their data and releases (T7)."""
+"""Scores of proportional hazards: rows that are made of one record each and of releases (T7)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import Answer
 from dpfast.curator.curator import Curator
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
-from dpfast.data import Records
+from dpfast.data.records import Covariates, Records, Wrapped
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -20,60 +22,113 @@ Array = NDArray[np.float64]
 #: Logarithms of hazards are clipped to it, so that every score is a number.
 LARGEST = 100.0
 
+#: Records of whose scores a copy is in memory at a time.
+RECORDS_AT_A_TIME = 1 << 12
+
+
+class MadeRows(Wrapped):
+    """Rows that a function makes of the records in every query, each beside a response of 1.
+
+    Weights stay beside the rows, which contain the offsets.
+    """
+
+    def __init__(self, records: Records, columns: int, make: Callable[[Array, Array], Array]):
+        super().__init__(records)
+        self.names, self.coding = None, None
+        self.n_covariates, self._make = columns, make
+        sizes = [range(0, size, RECORDS_AT_A_TIME) for size in records.block_sizes]
+        self.block_sizes = tuple([
+            min(RECORDS_AT_A_TIME, firsts.stop - first) for firsts in sizes for first in firsts
+        ])  # fmt: skip
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """Yield the rows of some records at a time."""
+        raw, units = self._raw.uncoded
+        for all_X, all_y in raw.blocks():
+            for first in range(0, len(all_y), RECORDS_AT_A_TIME):
+                records = slice(first, first + RECORDS_AT_A_TIME)
+                X, y = all_X[records], all_y[records]
+                if units is not None:
+                    X, y = units.coded(X, y)
+                rows = self._make(np.asarray(X, dtype=np.float64), y)
+                # zero times a number that is not finite is NaN
+                ones = 1.0 + np.einsum("ij,j->i", rows, np.zeros(rows.shape[1]))
+                if y.ndim == 2:
+                    ones = np.column_stack([ones, y[:, 1], np.zeros(len(y))])
+                yield rows, ones
+
 
 class AtRisk:
-    """Persons at risk until an event or until follow-up ends, copied."""
+    """Queries about persons at risk until an event or until follow-up ends.
+
+    Responses are the times of :func:`signed_times`.  ``weigh`` multiplies the weights of records.
+    """
 
     def __init__(
         self,
         records: Records,
-        event: Array,
+        subsample: Records | None,
         cuts: Array,
         ledger: Ledger,
         noise: NoiseSource,
         threads: int,
         unit: float | None = None,
+        weigh: float = 0.0,
     ) -> None:
-        blocks = [(np.asarray(X, dtype=np.float64), np.array(y)) for X, y in records.blocks()]
-        self._X = np.concatenate([block for block, _ in blocks])
-        time = np.concatenate([block for _, block in blocks])
-        self._ledger, self._noise, self._threads = ledger, noise, threads
-        self._cuts = cuts
-        self._events, risk = intervals(time, event, cuts)
-        self._risk, self._before = risk, risk
-        self._last: Array | None = None
-        if unit is not None:
-            self._before, self._risk = earlier(time, event, cuts, unit)
-            self._last = risk - self._before
-        at = (time[:, None] == cuts[1:]).any(axis=1) * self._events.sum(axis=1)
-        self._ties = at[:, None]
-        self.intervals, self.n = len(cuts) - 1, len(time)
+        self._records, self._subsample = records, subsample
+        self._cuts, self._unit, self._weigh = cuts, unit, weigh
+        self._settings = ledger, noise, threads
+        self.intervals, self.n = len(cuts) - 1, records.n
 
-    def exposures(self, mu: float) -> Answer:
+    def sample(self) -> AtRisk:
+        """Return queries about the secret sample if there is one, else about all."""
+        if self._subsample is None:
+            return self
+        records = self._subsample, None, self._cuts
+        return AtRisk(*records, *self._settings, self._unit, self._weigh)
+
+    def exposures(self, bound: float, mu: float) -> Answer:
         """Release the mean part of each interval that persons are at risk; ``mu`` (claim T7)."""
-        rows, bound = self._of(self._risk), float(np.sqrt(self.intervals))
+        rows = self._rows(self.intervals, partial(exposures_of, self._cuts, self._unit))
         return rows.clipped(score_of_rows(rows), bound, mu).gradient
 
     def ties(self, mu: float) -> Answer:
         """Release the share of records with an event exactly at a cut; costs ``mu`` (claim T7)."""
-        rows = self._of(self._ties)
+        rows = self._rows(1, partial(ties_of, self._cuts))
         return rows.clipped(score_of_rows(rows), 1.0, mu).gradient
 
     def events(self) -> PreconditionedQueries:
         """Make queries about interval and covariates of events."""
-        return self._of(np.hstack([self._events, self._X * self._events.sum(axis=1)[:, None]]))
+        return self._rows(self._columns, partial(events_of, self._cuts))
 
     def scores(self, params: Array) -> PreconditionedQueries:
         """Make queries about scores at these coefficients."""
-        rows = scores_of(self._X, self._events, self._before, params, self._last)
-        return self._of(rows, params)
+        make = partial(person_scores, self._cuts, self._unit, params)
+        return self._rows(self._columns, make, params)
 
-    def _of(self, rows: Array, params: Array | None = None) -> PreconditionedQueries:
-        objective = Objective(LeastSquares(), Mallows(1.0), rows.shape[1], fit_intercept=False)
-        records: Any = Records(rows, np.where(np.isfinite(rows).all(axis=1), 1.0, np.nan), None)
-        curator = Curator(records, objective, self._ledger, self._noise, self._threads)
-        curator._made_with = (self._cuts, params)
-        return PreconditionedQueries(curator)
+    @property
+    def _columns(self) -> int:
+        return int(self.intervals + self._records.n_covariates)
+
+    def _rows(
+        self,
+        columns: int,
+        make: Callable[[Array, Array], Array],
+        params: Array | None = None,
+    ) -> PreconditionedQueries:
+        objective = Objective(LeastSquares(), Mallows(1.0), columns, fit_intercept=False)
+
+        def curator(records: Any) -> Curator:
+            def made(raw: Records) -> Records:
+                return MadeRows(raw, columns, make)
+
+            rows = records.mapped(made) if records.means else made(records)
+            result = Curator(rows, objective, *self._settings)
+            result._made_with = (self._cuts, params)
+            return result
+
+        sample = None if self._subsample is None else curator(self._subsample)
+        return PreconditionedQueries(curator(self._records), subsample=sample, weigh=self._weigh)
 
 
 def score_of_rows(rows: PreconditionedQueries) -> Linearization:
@@ -81,27 +136,81 @@ def score_of_rows(rows: PreconditionedQueries) -> Linearization:
     return Linearization(np.zeros(rows.dimension), LeastSquares())
 
 
+def signed_times(time: Array, event: Array) -> Array:
+    """Join times and events: times without an event have a minus sign; NaN where a value is wrong.
+
+    A time of zero has its sign, too.
+    """
+    with np.errstate(all="ignore"):
+        usable = (time >= 0.0) & ((event == 0.0) | (event == 1.0))
+        return np.where(usable, np.copysign(time, event - 0.5), np.nan)
+
+
+def _times(y: Array) -> tuple[Array, Array]:
+    """Return times and events of responses."""
+    signed = y if y.ndim == 1 else y[:, 0]
+    return np.abs(signed), np.where(np.isnan(signed), np.nan, 1.0 - np.signbit(signed))
+
+
+def exposures_of(cuts: Array, unit: float | None, X: Array, y: Array) -> Array:
+    """Return the part of each interval that a person is at risk, until the middle of a unit."""
+    return earlier(*_times(y), cuts, 0.5 * (unit or 0.0))
+
+
+def ties_of(cuts: Array, X: Array, y: Array) -> Array:
+    """Return 1 if an event is exactly at a cut."""
+    time, event = _times(y)
+    at = (time[:, None] == cuts[1:]).any(axis=1) * intervals(time, event, cuts)[0].sum(axis=1)
+    return np.asarray(at[:, None])
+
+
+def events_of(cuts: Array, X: Array, y: Array) -> Array:
+    """Return the interval of an event, and its covariates; zeros without an event."""
+    events = intervals(*_times(y), cuts)[0]
+    return np.hstack([events, X * events.sum(axis=1)[:, None]])
+
+
+def person_scores(cuts: Array, unit: float | None, params: Array, X: Array, y: Array) -> Array:
+    """Return persons' scores at these coefficients."""
+    time, event = _times(y)
+    events, risk = intervals(time, event, cuts)
+    before, last = risk, None
+    if unit is not None:
+        before = earlier(time, event, cuts, unit)
+        last = risk - before
+    return scores_of(X, events, before, params, last, None if y.ndim == 1 else y[:, 2])
+
+
 def intervals(time: Array, event: Array, cuts: Array) -> tuple[Array, Array]:
-    """Compute the interval of each person's event, and the part of each interval at risk."""
+    """Compute the interval of each person's event, and the part of each interval at risk.
+
+    An interval includes its end, and the first one its beginning.
+    """
     with np.errstate(all="ignore"):
         usable = np.isfinite(time) & ((event == 0.0) | (event == 1.0))
-        times = np.where(usable, time, np.nan)[:, None]
-        risk = np.clip((times - cuts[:-1]) / np.diff(cuts), 0.0, 1.0)
-        events = (times > cuts[:-1]) & (times <= cuts[1:]) & (event == 1.0)[:, None]
-        return np.where(usable[:, None], events, np.nan), risk
+        risk = np.where(usable, time, np.nan)[:, None] - cuts[:-1]
+        risk /= np.diff(cuts)
+        np.clip(risk, 0.0, 1.0, out=risk)
+        events = np.zeros(risk.shape)
+        came = np.flatnonzero((event == 1.0) & (time >= cuts[0]) & (time <= cuts[-1]))
+        events[came, np.searchsorted(cuts[1:], time[came])] = 1.0
+        events[~usable] = np.nan
+        return events, risk
 
 
-def earlier(time: Array, event: Array, cuts: Array, unit: float) -> tuple[Array, Array]:
-    """Compute parts at risk until the unit of a person's event begins, and until its middle."""
+def earlier(time: Array, event: Array, cuts: Array, length: float) -> Array:
+    """Compute the parts at risk until a length of time before an event."""
     with np.errstate(all="ignore"):
-        unit_of_events = unit * (event == 1.0)
-        return intervals(time - unit_of_events, event, cuts)[1], intervals(
-            time - 0.5 * unit_of_events, event, cuts
-        )[1]
+        return intervals(time - length * (event == 1.0), event, cuts)[1]
 
 
 def scores_of(
-    X: Array, events: Array, risk: Array, params: Array, last: Array | None = None
+    X: Array,
+    events: Array,
+    risk: Array,
+    params: Array,
+    last: Array | None = None,
+    offset: Array | None = None,
 ) -> Array:
     """Compute each person's score ``(d_k - h_k)_k`` and ``x sum_k (d_k - h_k)``.
 
@@ -113,7 +222,7 @@ def scores_of(
     """
     K = events.shape[1]
     with np.errstate(all="ignore"):
-        predictor = np.zeros(len(X))
+        predictor = np.zeros(len(X)) if offset is None else offset
         for column, slope in zip(
             X.T, params[K:], strict=True
         ):  # by column: no row depends on another

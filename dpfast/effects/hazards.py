@@ -10,41 +10,46 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import positive
 from dpfast.curator.answers import Answer, JointAnswer
-from dpfast.curator.effects import planned_rows
-from dpfast.curator.hazards import AtRisk, score_of_rows
-from dpfast.data.columns import number_columns
+from dpfast.curator.hazards import LARGEST, AtRisk, score_of_rows, signed_times
+from dpfast.curator.preconditioned import PreconditionedQueries
+from dpfast.data.columns import library, number_columns
+from dpfast.data.files.lazy import lazy_table
+from dpfast.data.files.tables import is_paths, is_text_or_whole
 from dpfast.data.formula import terms_of
+from dpfast.data.record_weights.columns_given import DASK
 from dpfast.data.schema import Schema
-from dpfast.data.source import records
-from dpfast.effects.second_moments import PER_OCTAVE, second_moments
+from dpfast.data.source import Source
 from dpfast.errors import InvalidInput, described, understood
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
-from dpfast.fit_requests.request import Account, FitRequest
+from dpfast.fit_requests.request import (
+    PERSON_COPIES,
+    PERSON_MEANS_NOTE,
+    Account,
+    FitRequest,
+    hide_row_details,
+)
 from dpfast.fit_requests.rows import NewRows
-from dpfast.inference.degrees import Covariance
+from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.default_fit import preconditioned_rows, subsample_size
+from dpfast.regression.design_basis import design_basis
+from dpfast.regression.formula import of_table, table_source, with_columns
 from dpfast.scaling.budget import refuse_too_few_records
 from dpfast.scaling.private import plan_scaling, refuse_no_columns
 from dpfast.scaling.remarks import OTHERWISE, complete_remarks
-from dpfast.solvers.pcn.clipping import choose_clipping_norm, noise_per_bound
-from dpfast.solvers.pcn.fixed import N_AVERAGED, fixed_hessian_steps
-from dpfast.solvers.pcn.histogram import bin_edges, released_norms
+from dpfast.scaling.weight_unit import planned_weight_unit
+from dpfast.solvers.pcn.clipping import may_bias
+from dpfast.solvers.pcn.histogram import NormHistogram, released_norms
+from dpfast.solvers.pcn.local import SUBSAMPLE_PART
+from dpfast.solvers.pcn.plan import TINY, BudgetAllocation
+from dpfast.solvers.pcn.score_equations import ScoreQueries, ScoreSolution, solve_scores
+from dpfast.solvers.pcn.second_moments import second_moments
 
 Array = NDArray[np.float64]
-
-#: Shares of mu^2 left by the column scales: of times at risk, of events at the cuts (where no unit
-#: is declared), of two Gram matrices of events with the norms that the first whitens, and of the
-#: norms of scores.  The Newton steps have the rest.
-SHARES = {
-    "risk": 0.02, "ties": 0.005, "gram": 0.06, "lengths": 0.01, "second": 0.14, "scores": 0.03,
-}  # fmt: skip
-
-#: Shares of the Newton steps; the last two are averaged.
-STEPS = (0.1, 0.15, 0.25, 0.5)
 
 #: Longest step in a coefficient of a standardised column, or in the logarithm of a hazard.  Beyond
 #: it the curvature of the likelihood may differ too much from the one released.
@@ -53,16 +58,8 @@ LONGEST_STEP = 1.0
 #: Intervals at most; with more, some would hold too few events.
 MAX_INTERVALS = 50
 
-#: Copies of the records in memory at the same time, at most.
-COPIES = 8
-
-#: Factor on the clipping norm that the noisy histogram of scores suggests.  Times at risk are
-#: exponential, so rare scores are longer than the histogram can show, all with one sign.  The norm
-#: grows only while the variance of the noise is below the second part of the sampling variance.
-BEYOND, SPARE = 2.0, 0.2
-
-#: Bias by clipping, in standard errors, above which the result warns.
-MAX_CLIPPING_BIAS = 2.0
+#: What belongs to records and has a meaning here.
+TAKES = ("group", "each", "sample_weight", "offset")
 
 #: The result warns of whole units if the share of events at cuts is so many standard deviations of
 #: its noise above zero, and half a unit moves a ratio by more than this part of a standard error.
@@ -84,6 +81,11 @@ HIDDEN = (
 CUT_OFF = (
     "clipping of the longest scores may bias the ratios by more than a standard error. Use "
     "logarithms of covariates that span orders of magnitude, or a larger budget."
+)
+
+NOT_CONVERGED = (
+    "the Newton steps have not converged with gradients clipped at {:.3g}: intervals may not cover "
+    "the ratios. Use a larger budget, fewer cuts, or logarithms of covariates."
 )
 
 NO_EVENT = (
@@ -117,8 +119,9 @@ def cox(
     formula : str
         ``"weeks ~ drug + age + C(stage, levels=[1, 2, 3])"``: how long a person was followed, from
         0 on, and terms as for :func:`dpfast.fit`.
-    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
+    table : pandas or polars DataFrame, Arrow table, mapping of names to arrays, or Source
         One row for each person.  An incomplete row contributes zero and counts in n.
+        :func:`dpfast.records` adds weights, persons with several rows, and offsets of log hazards.
     event : str
         The column that is 1 if the event happened at that time, and 0 if follow-up ended
         (censored).
@@ -137,14 +140,14 @@ def cox(
     Returns
     -------
     Fit
-        The log hazard ratios, in the columns' own units.  Standard errors assume that the model is
-        true, as is usual for this regression.
+        The log hazard ratios, in the columns' own units.  Standard errors are robust (Lin and Wei
+        1989), and those of clusters where persons have several rows.
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public.  A person's score is a
-    function of their own record and of released numbers (claim T7).  Column scales are claims D1 to
-    D6.
+    ``privacy`` in total under replacement of one record, n public; of one person with all their
+    rows where records have persons (C81).  A score is a function of its own record and of released
+    numbers (claim T7).  Column scales are claims D1 to D6.
 
     Examples
     --------
@@ -161,7 +164,7 @@ def cox(
     analysis = _Hazards(formula, table, schema, event, cuts, unit, account, noise)
     request = analysis.request
     label = request.label("cox", f"intervals={analysis.intervals}")
-    return run(analysis, label, request.memory_bytes(COPIES, include_arrays=True))
+    return run(analysis, label, request.memory_bytes(PERSON_COPIES, include_arrays=True))
 
 
 def checked_cuts(cuts: Any) -> Array:
@@ -193,35 +196,82 @@ def checked_unit(unit: Any, cuts: Array) -> float | None:
     return length
 
 
+def _read(formula: str, schema: Schema | None, table: Any, event: str) -> Source:
+    """Read covariates and times of a table; times without an event have a minus sign."""
+    source = table_source(table)
+    data = source.covariates
+    in_files = is_paths(data) or is_text_or_whole(data) or lazy_table(data) is not None
+    if in_files or library(data) in DASK:
+        raise InvalidInput(
+            f"cox reads a table in memory; received {described(data)}. Load its columns first: "
+            "pandas.read_parquet(path, columns=[...]), or table.compute() of Dask."
+        )
+    with hide_row_details(source.each):
+        terms = terms_of(formula, schema, data)
+        if not terms.coding.fit_intercept:
+            raise InvalidInput("hazards of intervals include the intercept: leave '- 1' out.")
+        if event in terms.columns:
+            raise InvalidInput(
+                f"event = {described(event, text=True)} is a column of the formula, too: the "
+                "outcome cannot be a regressor. Leave it out there."
+            )
+        _, coded, _ = of_table(formula, with_columns(source), schema)
+        events, times = number_columns(data, [event])[:, 0], coded.response
+        if len(events) != len(times):
+            raise InvalidInput(
+                "columns must be of one length; received lengths: "
+                f"{sorted({len(events), len(times)})}."
+            )
+    return coded.but(response=signed_times(times, events))
+
+
 class _PersonScores(NamedTuple):
-    """Mean scores of persons at risk, whitened by a released matrix."""
+    """Mean scores of persons at risk, of whitened columns of a basis."""
 
     persons: AtRisk
-    matrix: Array
+    basis: Array
+    whiten: Array
+
+    @property
+    def mapping(self) -> Array:
+        """Map of whitened coefficients to those of intervals and covariates."""
+        return self.basis @ self.whiten
 
     @property
     def n(self) -> int:
         return self.persons.n
 
+    def sample(self) -> _PersonScores:
+        """Return the scores of a secret sample if there are many persons."""
+        return self._replace(persons=self.persons.sample())
+
+    def rows(self, theta: Array) -> PreconditionedQueries:
+        """Make queries about scores at whitened coefficients."""
+        return self.persons.scores(self.mapping @ theta).mapped(self.mapping)
+
+    def norms(self, theta: Array, mu: float) -> NormHistogram:
+        """Release the norms of scores; costs ``mu`` (claim C60)."""
+        rows = self.rows(theta)
+        return released_norms(rows, mu, score_of_rows(rows), "score")
+
     def score(self, theta: Array, bound: float, mu: float, mu_meat: float = 0.0) -> JointAnswer:
         """Release the mean score, clipped for each person: costs ``mu`` (claim T7)."""
-        rows = self.persons.scores(theta).mapped(self.matrix)
+        rows = self.rows(theta)
         return rows.clipped(score_of_rows(rows), bound, mu, mu_meat)
+
+    def trusted_part(self, step: Array) -> float:
+        """Limit the move of each column's coefficient and of the logarithm of each hazard."""
+        return min(1.0, LONGEST_STEP / max(float(np.abs(self.whiten @ step).max()), TINY))
 
 
 class _Estimate(NamedTuple):
-    """Log hazards and log hazard ratios of standardised columns, and their errors.
+    """Released solution in whitened coefficients, which ``mapping`` maps to standardised columns.
 
-    ``params`` and ``matrix`` are of intervals and covariates; ``cut`` is the mean length that
-    clipping removes.  ``hidden`` directions are too noisy; ``within`` is the share with an event in
-    one unit of time.
+    ``within`` is the share with an event in one unit of time.
     """
 
-    params: Array
-    matrix: Array
-    noise: float
-    cut: float
-    hidden: int
+    solution: ScoreSolution
+    mapping: Array
     within: float
 
 
@@ -245,81 +295,96 @@ class _Hazards(Analysis[Fit]):
                 "formula must be text, 'weeks ~ drug + age', and event the name of the column that "
                 f"is 1 where the event came; received {described(wrong)}."
             )
-        self._cuts, total = checked_cuts(cuts), account.total
+        self._cuts = checked_cuts(cuts)
         self.intervals = len(self._cuts) - 1
         self._unit = checked_unit(unit, self._cuts)
-        coding, response, _ = terms_of(formula, schema, table)
-        if not coding.fit_intercept:
-            raise InvalidInput("hazards of intervals include the intercept: leave '- 1' out.")
-        if event in coding.columns or event in response.columns:
-            raise InvalidInput(
-                f"event = {described(event, text=True)} is a column of the formula, too: the "
-                "outcome cannot be a regressor. Leave it out there."
-            )
-        design, times = coding.design(table), response.covariates(table)[:, 0]
-        self._event = events = number_columns(table, [event])[:, 0]
-        if len(events) != len(times):
-            raise InvalidInput(
-                f"columns must be of one length; received {sorted({len(events), len(times)})}."
-            )
-        with np.errstate(all="ignore"):
-            times = np.where((events == 0.0) | (events == 1.0), times, np.nan)
-        source = records(design.X, times, names=tuple(design.names))
-        self.request = request = FitRequest(source, None, account, fit_intercept=True, noise=noise)
+        source = _read(formula, schema, table, event)
+        with hide_row_details(source.each):
+            self.request = request = FitRequest(
+                source, None, account, fit_intercept=True, noise=noise, takes=TAKES,
+                per_person=True, of_predictor=True,
+            )  # fmt: skip
         refuse_no_columns(request)
-        n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - ROUNDING_SUM)
-        p = q + self.intervals
-        self._scaling, rest = plan_scaling(request, mu, response=False)
+        n, q, mu = request.n, request.n_covariates, request.mu * (1.0 - ROUNDING_SUM)
+        self._mu, p = mu, q + self.intervals
+        weights = request.record_weights
+        self._weight_unit = planned_weight_unit(request, mu)
+        request.draw_subsample(subsample_size(n, p, mu), SUBSAMPLE_PART)
+        offset = weights is not None and weights.offset is not None
+        self._scaling, rest = plan_scaling(request, mu, response=False, offset=offset)
         estimates = f" for {q} covariates and {self.intervals} intervals: ratios"
         refuse_too_few_records(n, p, mu, estimates, "of either")
-        shares = {name: part for name, part in SHARES.items() if unit is None or name != "ties"}
-        self._mu = {name: rest * math.sqrt(part) for name, part in shares.items()}
-        steps = rest * math.sqrt(1.0 - sum(shares.values()))
-        self._steps = [steps * math.sqrt(part) for part in STEPS]
-        grams, histograms = [self._mu[k] for k in ("gram", "second")], ("lengths", "scores")
-        mu_counts = min(self._mu["risk"], self._mu.get("ties", math.inf))
-        planned_rows(n, p, request.noise).refuse(
-            grams, (), [self._mu[k] for k in histograms], (mu_counts, *self._steps),
-            cells=len(bin_edges(PER_OCTAVE)),
+        if self._weight_unit:
+            rest = self._weight_unit.refuse(preconditioned_rows(request), rest)
+        for left in (rest, mu):
+            persons = self._persons(0.0)
+            for queried in (persons, persons.sample()):
+                self._queries(left).refuse(queried.events())
+
+    def _queries(self, mu: float) -> ScoreQueries:
+        """Divide a mu; times that may be whole units cost one more histogram."""
+        p = self.request.n_covariates + self.intervals
+        return ScoreQueries(BudgetAllocation(self.request.n, p, mu), 2 + (self._unit is None))
+
+    def _persons(self, weigh: float) -> AtRisk:
+        request = self.request
+        return AtRisk(
+            request.records, request.subsample, self._cuts, request.ledger, request.noise,
+            request.threads, self._unit, weigh,
         )  # fmt: skip
+
+    @property
+    def units(self) -> Any:
+        """Released scales of the columns, if any yet."""
+        return self._scaling.released
 
     def query(self, report: Progress | None) -> _Estimate:
         """Release column scales, times at risk and events, then take Newton steps."""
-        self._scaling.in_place()
-        request, K, mu = self.request, self.intervals, self._mu
-        persons = AtRisk(
-            request.records, self._event, self._cuts, request.ledger, request.noise,
-            request.threads, self._unit,
-        )  # fmt: skip
-        n, p = request.n, K + request.n_covariates
-        risk = persons.exposures(mu["risk"])
-        within = self._of_a_unit(persons, risk)
+        self._scaling.in_place(spend=False)  # the rest is for the steps
+        weigh, variation = 0.0, 1.0
+        if self._weight_unit:
+            self._weight_unit.estimate_unit(preconditioned_rows(self.request))
+            assert self._weight_unit.unit is not None
+            weigh, variation = 1.0 / self._weight_unit.unit, self._weight_unit.variation
+        persons, queries = self._persons(weigh), self._queries(self.request.mu_left(self._mu))
+        budget = queries.budgets(0)
+        K = self.intervals
+        risk = persons.exposures(math.sqrt(K) * variation, budget.vector)
+        within = self._of_a_unit(persons, risk, budget.histogram)
         # the mean outer product of events' rows is the Hessian of the likelihood at the truth
-        information = second_moments(persons.events(), mu)
-        matrix = information.whiten
+        basis = self._basis()
+        information = second_moments(persons.events().mapped(basis), budget)
         event_shares = (information.factor[:, :K] ** 2).sum(axis=0)
-        params = np.zeros(p)
-        params[:K] = np.log(
-            np.maximum(event_shares, 1.0 / n) / np.maximum(risk.value, risk.noise_scale)
-        )
-        rows = persons.scores(params).mapped(matrix)
-        norms = released_norms(rows, mu["scores"], score_of_rows(rows), "score", PER_OCTAVE)
-        noise = noise_per_bound(n, self._steps[-N_AVERAGED:])
-        smallest, _ = choose_clipping_norm(norms, noise, p, asymmetry=1.0)
-        largest = math.sqrt(SPARE / n) / noise
-        bound = max(smallest, min(BEYOND * smallest, largest))
-        cut = float(norms.tail(np.array([bound]))[0])
-        problem = _PersonScores(persons, matrix)
-        params, noise = fixed_hessian_steps(
-            problem, params, matrix, bound, self._steps, LONGEST_STEP
-        )
-        return _Estimate(params, matrix, noise, cut, information.hidden, within)
+        hazards = self._start(risk, event_shares)
+        problem = _PersonScores(persons, basis, information.whiten)
+        start = information.factor[:, :K] @ hazards
+        constant = information.factor[:, :K].sum(axis=1)
+        solution = solve_scores(problem, start, constant, information, queries)
+        return _Estimate(solution, problem.mapping, within)
 
-    def _of_a_unit(self, persons: AtRisk, risk: Answer) -> float:
+    def _basis(self) -> Array:
+        """Return the map of columns for :func:`design_basis`, of intervals and covariates."""
+        K, q = self.intervals, self.request.n_covariates
+        basis = design_basis(self.request, self._scaling.released)
+        if basis is None:
+            return np.eye(K + q)
+        columns = basis[:, basis[1:].any(axis=0)]  # in place of the intercept there are hazards
+        own = np.vstack([np.eye(K), np.zeros((q, K))])
+        return np.hstack([own, np.vstack([np.tile(columns[0], (K, 1)), columns[1:]])])
+
+    def _start(self, risk: Answer, event_shares: Array) -> Array:
+        """Return the logarithms of events by time at risk, of records with an average offset."""
+        assert self.units is not None
+        mean, spread = self.units._settings.get("offset", (0.0, 0.0))
+        events = np.maximum(event_shares, 1.0 / self.request.n)
+        hazards = np.log(events / np.maximum(risk.value, risk.noise_scale))
+        return np.clip(hazards - mean - 0.5 * spread**2, -LARGEST, LARGEST)
+
+    def _of_a_unit(self, persons: AtRisk, risk: Answer, mu: float) -> float:
         """Estimate the share with an event in one unit, of persons at risk; 0 without ties."""
         if self._unit is not None:
             return 0.0
-        answer = persons.ties(self._mu["ties"])
+        answer = persons.ties(mu)
         share, noise = float(answer.value[0]), answer.noise_scale
         if not share > DETECTED * noise:
             return 0.0
@@ -330,31 +395,36 @@ class _Hazards(Analysis[Fit]):
     def report(self, answers: _Estimate) -> Fit:
         """Report the ratios in original units, without the baseline hazards."""
         request, K = self.request, self.intervals
-        params, matrix, noise, cut, hidden, within = answers
+        weights = request.record_weights
         assert request.coding is not None
         scales = np.array([request.coding.columns[k].spread for k in request.column_names])
-        to_own = matrix[K:] / scales[:, None]
-        covariance = (1.0 / request.n + noise**2) * to_own @ to_own.T
-        remarks = []
-        if hidden:
-            remarks.append(HIDDEN.format(hidden, len(matrix)))
+        solution, mapping, within = answers
+        to_own = mapping[K:] @ solution.back / scales[:, None]
+        slopes = mapping[K:] @ solution.theta / scales
+        covariance, remarks = to_own @ solution.variance @ to_own.T, []
+        if solution.n_hidden:
+            remarks.append(HIDDEN.format(solution.n_hidden, len(solution.theta)))
         if complete_remarks(self._scaling._counted(), request.n, ()):
             remarks.append(NO_EVENT)
-        if cut > MAX_CLIPPING_BIAS * math.sqrt(1.0 / request.n + noise**2):
+        if solution.nonconvergence is not None:
+            remarks.append(NOT_CONVERGED.format(solution.bound))
+        if may_bias(solution.clipping_bias, solution.standard_error, len(solution.theta)):
             remarks.append(CUT_OFF)
-        slopes = params[K:] / scales
         # bias if events are recorded half a unit too late
         shifts = 0.5 * within * np.abs(slopes)
         if (shifts > MAX_UNIT_BIAS * np.sqrt(covariance.diagonal())).any():
             remarks.append(TIES)
-        known = Covariance(covariance, 0, np.zeros(len(slopes)), tuple(remarks))
+        spread = VarianceNoise(None, 0.0, *solution.meat, request.n, to_own)
+        known = Covariance(covariance, 0, np.zeros(len(slopes)), tuple(remarks), spread)
         return Fit(
             params=slopes,
             names=request.column_names,
             n_records=request.n,
-            model=f"proportional hazards with {K} intervals until {self._cuts[-1]:g}, target: log "
-            "hazard ratios",
-            method=f"{len(STEPS)} Newton steps on clipped scores of persons",
+            model=f"proportional hazards with {K} intervals until {self._cuts[-1]:g}"
+            + ("" if weights is None else weights.description)
+            + PERSON_MEANS_NOTE * (request.means and request.max_rows is None)
+            + ", target: log hazard ratios",
+            method=f"{solution.steps} noisy Newton steps on clipped scores of persons",
             privacy=request.guarantee(),
             covariance=request.released_covariance(known, request.column_names),
             iterates=np.array([np.zeros(len(slopes)), slopes]),

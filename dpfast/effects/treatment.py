@@ -41,7 +41,7 @@ from dpfast.scaling.private import PrivateScaling, plan_scaling, refuse_no_colum
 from dpfast.scaling.remarks import MAX_MISSING, OTHERWISE
 from dpfast.scaling.standardize import CODED, checked_standardize
 from dpfast.scaling.standardized import GivenScaling, Standardized
-from dpfast.solvers.pcn.clipping import ASYMMETRY
+from dpfast.solvers.pcn.clipping import ASYMMETRY, may_bias
 from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
 from dpfast.solvers.pcn.precondition import DETECTED_SDS
 
@@ -83,9 +83,6 @@ PER_OCTAVE = 1
 #: A declared bound clips too many deviations if their mean square exceeds that of the bound divided
 #: by this: about the bound of four standard deviations that the documentation asks for, with room.
 MIN_CLIP_SDS = 2.5
-
-#: Bias by clipping, in standard errors, above which the result warns.
-MAX_CLIPPING_BIAS = 1.0
 
 #: Share of the records outside the bounds on propensities above which the result warns, and the
 #: standard deviations of noise by which a share must exceed its threshold.
@@ -518,7 +515,7 @@ class _Treatment(Analysis[TreatmentEffect]):
         located: _Located,
     ) -> list[str]:
         """Warn of what makes the interval unreliable, from released numbers."""
-        clipping_bias = None if self._clip is not None else ASYMMETRY * cut / weight.value
+        clipping_bias = None if self._clip is not None else cut / weight.value
         poor = MAX_OUTSIDE + DETECTED * math.sqrt(2.0) * overlap.histogram.noise_scale
         poor += weighed.outside_error(self._overlap)
         remarks = _remarks(located, clipping_bias, overlap.shares, poor, self._overlap, self._aim)
@@ -652,7 +649,7 @@ def _remarks(
     if clipping_bias is None:
         clipped = located.square > (located.clip / MIN_CLIP_SDS) ** 2
     else:
-        clipped = clipping_bias > MAX_CLIPPING_BIAS * located.error
+        clipped = may_bias(clipping_bias, located.error, 1)
     if clipped:
         remarks.append(
             "deviations of pseudo-outcomes are clipped often: the interval may be too narrow and "

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from dpfast.arguments import check_constant
 from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.preconditioned import PreconditionedQueries
-from dpfast.data.indicators import contrasts
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.partial import UNFINISHED
 from dpfast.fit_requests.planned_run import Fits, run, single
@@ -33,12 +32,13 @@ from dpfast.models import (
 )
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import ROUNDING_SUM
-from dpfast.regression.centred_powers import basis_of_terms
+from dpfast.regression.design_basis import design_basis
 from dpfast.regression.shrinkage import shrunken_coefficients, standard_error
 from dpfast.scaling.budget import FARTHEST, LEAST_FOR_ROUNDS, MIN_RECORDS_FACTOR, ScalingBudget
-from dpfast.scaling.private import PrivateScaling, farthest, levels_of, n_searched
+from dpfast.scaling.private import PrivateScaling, farthest, n_searched
 from dpfast.scaling.standardize import CODED
 from dpfast.scaling.standardized import GivenScaling, Standardized
+from dpfast.solvers.pcn.clipping import may_bias
 from dpfast.solvers.pcn.engine import fit_pcn
 from dpfast.solvers.pcn.histogram import N_FINE_BINS
 from dpfast.solvers.pcn.initial import FIRST_PART, InitialEstimate, initial_estimate
@@ -347,11 +347,11 @@ class DefaultFit:
             released = self._scaling.released
             assert released is not None
             self.setting = self.setting._replace(scale=self._coded_scale(), **released._settings)
-            self._choose_basis(released)
+            self.basis = design_basis(self.request, released, self._inner is not None)
             if self.request.subsample is not None:
                 self._choose_subsample(farthest(released._locations), self.setting)
         else:
-            self._choose_basis(None)
+            self.basis = design_basis(self.request, None)
         if self._weight_unit:
             self._weight_unit.estimate_unit(self.rows_for())
         if len(self.losses) > 1:
@@ -375,47 +375,6 @@ class DefaultFit:
                 request.subsample = sample
                 return
         request.subsample = None
-
-    def _choose_basis(self, units: Standardized | None) -> None:
-        """Centre powers and products; drop the columns that look constant, unless all do."""
-        request, basis = self.request, None
-        names = request._coefficient_names()
-        estimated = np.array([units is None or name not in units.unseen for name in names])
-        scales = self._scales(units)
-        if scales is None or not estimated.any():
-            return
-        if request.fit_intercept and request.terms is not None:
-            basis = basis_of_terms(request.terms, *scales, estimated[1:])
-            basis = basis if units is None else self._contrasts(basis, units)
-        if basis is None and not estimated.all():
-            basis = np.eye(len(names))
-        self.basis = None if basis is None else basis[:, estimated]
-
-    def _scales(self, units: Standardized | None) -> tuple[Array, Array] | None:
-        """Return centres and spreads of the terms' values, declared or released; None without."""
-        coding = self.request.coding
-        if units is None and coding is None:
-            return None
-        q = self.request.n_covariates
-        centres, spreads = np.zeros(q), np.ones(q)
-        if coding is not None and (units is None or self._inner is not None):
-            shift, matrix = coding.natural_units()
-            spreads = 1.0 / matrix.diagonal()
-            centres = -shift * spreads
-        if units is not None:
-            centres, spreads = centres + spreads * units.centres, spreads * units.spreads
-        return centres, spreads
-
-    def _contrasts(self, basis: Array | None, units: Standardized) -> Array | None:
-        """Take orthonormal contrasts of declared levels in place of their indicators."""
-        for levels in levels_of(self.request):
-            if not levels.spans_all or levels.levels < 3:
-                continue
-            if basis is None:
-                basis = np.eye(self.request.dimension)
-            columns = slice(levels.places.start, levels.places.stop)
-            basis[1:, 1:][columns, columns] = contrasts(units.centres[columns])
-        return basis
 
     def memory_bytes(self) -> int:
         """Return the bytes needed after the charge, finished fits included: public."""
@@ -537,8 +496,9 @@ class DefaultFit:
         needed = MIN_RECORDS_FACTOR * p**1.5
         if strength < needed:
             remarks.append(TOO_FEW.format(strength=strength, needed=needed))
-        bias = result.clipping_bias / standard_error(result, request.n_units)
-        if bias > p**0.5:  # more than one standard error for each coefficient
+        error = standard_error(result, request.n_units)
+        if may_bias(result.clipping_bias, error, p):
+            bias = result.clipping_bias / error
             robust = "" if loss.curvature_varies else "a robust loss, "
             remedy = f"a larger budget, {robust}or "
             remarks.append(

@@ -45,9 +45,6 @@ EXEMPT: dict[str, str] = {
     "dpfast.tables.subgroups.masked": "leaves other levels out; audited within fits",
     "dpfast.tables.grouping": "codes columns by public facts; audited within each table",
     "dpfast.curator.hazards": "audited within cox, attacked by tests/tables",
-    "dpfast.effects.second_moments.second_moments": (
-        "sees a curator's answers only; audited within two_stage and cox"
-    ),
     "dpfast.regression.formula.table_source": "joins what belongs to a table, and reads nothing",
     "dpfast.effects.results.TreatmentEffect": "holds released numbers only",
     "dpfast.effects.nuisances": "sees a curator's answers only; audited within treatment_effect",

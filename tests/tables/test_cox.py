@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,11 +11,15 @@ import pytest
 import dpfast
 from dpfast.curator.hazards import (
     AtRisk,
+    MadeRows,
     earlier,
     intervals,
+    person_scores,
     score_of_rows,
     scores_of,
+    signed_times,
 )
+from dpfast.data.persons.means import person_means
 from dpfast.data.records import Records
 from dpfast.effects import cox
 from dpfast.errors import InvalidBudget, InvalidInput
@@ -46,51 +51,117 @@ def population(n, rng, skewed=True):
 
 def by_hand(table, cuts):
     """Log hazard ratios and standard errors with a constant hazard in each interval."""
-    X = np.column_stack([table[name] for name in "abc"])
+    return exact(np.column_stack([table[name] for name in "abc"]), table, cuts)[:2]
+
+
+def exact(X, table, cuts, weights=1.0, offset=0.0, who=None):
+    """Maximum (weighted) likelihood: ratios, their errors, and robust or clustered errors."""
     centre, unit = X.mean(axis=0), X.std(axis=0)
     events, risk = intervals(table["time"], table["event"], np.array([0.0, *cuts]))
-    X, K = (X - centre) / unit, len(cuts)
-    params = np.concatenate([np.log(events.mean(axis=0) / risk.mean(axis=0)), np.zeros(3)])
-    for _ in range(12):
-        expected = risk * np.exp(X @ params[K:])[:, None] * np.exp(params[:K])
+    X, K, w = (X - centre) / unit, len(cuts), np.broadcast_to(weights, len(X))
+    params = np.concatenate([np.log((w @ events) / (w @ risk)), np.zeros(X.shape[1])])
+    params[:K] -= np.mean(offset)
+    offset = np.broadcast_to(offset, len(X))
+    for _ in range(15):
+        expected = risk * np.exp(X @ params[K:] + offset)[:, None] * np.exp(params[:K]) * w[:, None]
         one = expected.sum(axis=1)
         curvature = np.block(
             [[np.diag(expected.sum(axis=0)), expected.T @ X], [X.T @ expected, X.T * one @ X]]
         )
-        params += np.linalg.solve(curvature, scores_of(X, events, risk, params).sum(axis=0))
-    errors = np.sqrt(np.diag(np.linalg.inv(curvature)))
-    return params[K:] / unit, errors[K:] / unit
+        scores = scores_of(X, events, risk, params, None, offset) * w[:, None]
+        params += np.linalg.solve(curvature, scores.sum(axis=0))
+    inverse = np.linalg.inv(curvature)
+    if who is not None:
+        scores = np.array([np.bincount(who, column) for column in scores.T]).T
+    robust = inverse @ scores.T @ scores @ inverse
+    errors, robust = (np.sqrt(np.diag(matrix))[K:] / unit for matrix in (inverse, robust))
+    return params[K:] / unit, errors, robust
+
+
+#: Weights, offsets and persons beside a record's time; ``weigh`` is a released unit's inverse.
+BESIDE = {"alone": 0.0, "weights": 3.0, "persons": 0.0, "sample": 0.0}
+
+#: Where a score is as long as the norm that scores are clipped at, and beside it.
+PARAMS, CLIP = np.array([0.1, -0.5, 0.4, -0.8]), 0.7
+
+
+def tables_of_neighbours(beside):
+    """Hostile records in the place of one, or hostile persons with two rows in the place of one."""
+    rng = np.random.default_rng(1)
+    X, time = rng.normal(size=(40, 2)), rng.exponential(size=40)
+    event, weight, offset = 1.0 * (rng.random(40) < 0.5), np.ones(40), np.zeros(40)
+    times = [*HOSTILE, 0.5, 2.0]  # at the cuts, too
+    for X[0, 0], time[0], event[0] in itertools.product(HOSTILE, times, (0.0, 1.0, np.nan)):
+        for weight[0], offset[0] in ((9.0, 0.0), (0.2, 50.0))[: 1 + (beside != "alone")]:
+            if beside == "persons":
+                X[1, 0], time[1] = X[0, 0], time[0] * (1.0 if weight[0] > 1.0 else 0.5)
+            y = signed_times(time, event)
+            if beside == "weights":
+                y = np.column_stack([y, weight / 10.0, offset])
+            records = Records(X.copy(), y, None)
+            if beside == "persons":
+                records = person_means(records, np.append([0, 0], np.arange(1, 39)))
+            yield records
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("unit", [None, 0.5])
+@pytest.mark.pairs
+def test_t7_no_person_moves_an_answer_by_more_and_scores_attain_it(unit, beside):
+    cuts, weigh = np.array([0.0, 0.5, 2.0]), BESIDE[beside]
+    matrix = np.random.default_rng(1).normal(size=(4, 3))
+
+    def asked(records):
+        sample = records if beside == "sample" else None
+        ledger = Ledger(GDP(99.0))
+        found = AtRisk(records, sample, cuts, ledger, seeded(), 1, unit, weigh)
+        found.exposures(1.0, 1.0)
+        found.ties(1.0)
+        found.events().subsample().gram(2.0, 1.0)
+        found.events().norm_histogram(np.array([1.0, 2.0]), 1.0)
+        scores = found.sample().scores(PARAMS).mapped(matrix)
+        scores.norm_histogram(np.array([0.5, 1.0]), 1.0, score_of_rows(scores), "score")
+        scores.clipped(score_of_rows(scores), CLIP, 1.0)
+        scores.clipped(score_of_rows(scores), CLIP, 1.0, 0.5)
+
+    answers = []
+    for records in tables_of_neighbours(beside):
+        with np.errstate(all="ignore"):
+            seen = watched(lambda records=records: asked(records))
+        answers.append([one.value.ravel() / one.l2_sensitivity for one in seen])
+    moves = []
+    for k, one in enumerate(seen):
+        values = np.array([found[k] for found in answers])
+        moves.append(np.linalg.norm(values[:, None] - values[None], axis=2))
+        assert moves[k].max() <= 1.0, one.query
+    assert len(seen) == 8
+    assert moves[5].max() >= 0.99 or beside == "persons"
+    # with their outer products, which have half of the budget: free (claim C17)
+    assert (moves[6] ** 2 + 0.25 * moves[7] ** 2).max() <= 1.0 + 1e-9
+    if beside == "alone":
+        assert moves[1].max() == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("unit", [None, 0.5])
-def test_t7_no_person_moves_an_answer_by_more_and_scores_attain_it(unit):
-    rng = np.random.default_rng(1)
-    X, time = rng.normal(size=(40, 2)), rng.exponential(size=40)
-    event, cuts = 1.0 * (rng.random(40) < 0.5), np.array([0.0, 0.5, 2.0])
-    matrix, params = rng.normal(size=(4, 3)), np.array([0.1, -0.5, 0.4, -0.8])
+def test_t7_rows_are_the_same_in_blocks_of_any_size(monkeypatch, unit):
+    rng, cuts = np.random.default_rng(3), np.array([0.0, 0.5, 2.0])
+    X, y = (
+        rng.normal(size=(50, 2)),
+        signed_times(rng.exponential(size=50), 1.0 * (rng.random(50) < 0.5)),
+    )
+    whole = person_scores(cuts, unit, PARAMS, X, y)
+    monkeypatch.setattr("dpfast.curator.hazards.RECORDS_AT_A_TIME", 7)
+    rows = MadeRows(Records(X, y, None), 4, partial(person_scores, cuts, unit, PARAMS))
+    blocks = [*rows.blocks()]
+    assert [len(block) for _, block in blocks] == [*rows.block_sizes] == [7] * 7 + [1]
+    assert np.concatenate([block for block, _ in blocks]).tobytes() == whole.tobytes()
 
-    def asked():
-        found = AtRisk(Records(X, time, None), event, cuts, Ledger(GDP(99.0)), seeded(), 1, unit)
-        found.exposures(1.0)
-        found.ties(1.0)
-        found.events().gram(2.0, 1.0)
-        found.events().norm_histogram(np.array([1.0, 2.0]), 1.0)
-        scores = found.scores(params).mapped(matrix)
-        scores.norm_histogram(np.array([0.5, 1.0]), 1.0, score_of_rows(scores), "score")
-        scores.clipped(score_of_rows(scores), 0.7, 1.0)
 
-    answers = []
-    times = [*HOSTILE, 0.5, 2.0]  # at the cuts, too
-    for X[0, 0], time[0], event[0] in itertools.product(HOSTILE, times, (0.0, 1.0, np.nan)):
-        with np.errstate(all="ignore"):
-            seen = watched(asked)
-        answers.append([one.value.ravel() / one.l2_sensitivity for one in seen])
-    together = {}
-    for k, one in enumerate(seen):
-        values = np.array([found[k] for found in answers])
-        together[k] = np.linalg.norm(values[:, None] - values[None], axis=2).max()
-        assert together[k] <= 1.0, one.query
-    assert len(seen) == 6 and together[5] >= 0.99 and together[1] == pytest.approx(0.5)
+def test_times_without_an_event_have_a_minus_sign():
+    times = signed_times(np.array([2.0, 0.0, 3.0, 0.0, -1.0, 2.0]), np.array([1, 0, 0, 1, 1, 0.5]))
+    assert times.tobytes() == np.array([2.0, -0.0, -3.0, 0.0, np.nan, np.nan]).tobytes()
+    events, _ = intervals(np.zeros(2), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
+    assert events.tolist() == [[1.0], [0.0]]  # an event at time zero is in the first interval
 
 
 def test_t7_a_score_is_of_its_own_person():
@@ -123,7 +194,7 @@ def test_t7_a_score_within_a_unit_is_of_its_own_person_and_of_that_likelihood():
 
     def scores(at=params):
         events, risk = intervals(time, event, cuts)
-        before = earlier(time, event, cuts, unit)[0]
+        before = earlier(time, event, cuts, unit)
         return scores_of(X, events, before, at, risk - before)
 
     def likelihood(at):
@@ -282,3 +353,117 @@ def test_an_event_of_1_and_2_is_told_with_what_to_pass():
     found = cox("time ~ a + b + c", table | {"event": table["event"] + 1.0}, **ask)
     assert any("Where the event is coded as 1 and 2, say" in told for told in found.warnings)
     assert not cox("time ~ a + b + c", table, **ask).warnings
+
+
+# ---- weights, persons, offsets, levels -----------------------------------------------------------
+
+
+def assert_is(found, wanted, errors, distance=0.05):
+    """The answer without noise: at mu = 500 what is left of it is far below a standard error."""
+    assert np.abs(np.asarray(found.params) - wanted).max() <= distance * errors.max()
+    np.testing.assert_allclose(found.bse, errors, rtol=0.06)
+
+
+def times(eta, rng):
+    time, left = (
+        15.0 * rng.exponential(size=len(eta)) / np.exp(eta),
+        rng.uniform(0.0, 50.0, len(eta)),
+    )
+    return {"time": np.minimum(time, left), "event": 1.0 * (time <= left)}
+
+
+ASKED = {"event": "event", "cuts": CUTS, "privacy": 500.0}
+
+
+def test_weights_are_those_of_replicated_persons():
+    rng = np.random.default_rng(31)
+    a, times_each = rng.normal(size=8000), rng.integers(1, 4, 8000)
+    table = times(0.4 * (times_each - 2.0) * a, rng) | {"a": a}
+    source = dpfast.records(table | {"w": 0.01 * times_each}, sample_weight="w")
+    found = cox("time ~ a", source, noise=seeded(), **ASKED)
+    ratio, _, robust = exact(a[:, None], table, CUTS, weights=times_each)
+    assert_is(found, ratio, robust)
+    bare, _, _ = exact(a[:, None], table, CUTS)
+    assert abs(bare - found.params) > 2.0 * robust
+    many = {name: np.repeat(values, times_each) for name, values in table.items()}
+    again = cox("time ~ a", many, noise=seeded(), **ASKED)
+    assert abs(again.params - found.params) < 0.1 * robust
+
+
+@pytest.mark.parametrize("options", [{"each": "person"}, {"group_size": 5}], ids=str)
+def test_persons_have_clustered_errors(options):
+    rng = np.random.default_rng(32)
+    who = rng.permutation(np.repeat(np.arange(3000), rng.integers(1, 5, 3000)))
+    a = rng.normal(size=3000)[who]
+    table = times(0.5 * a + rng.normal(size=3000)[who], rng) | {"a": a}
+    parts = 1.0 / np.bincount(who)[who] if "each" in options else 1.0
+    source = dpfast.records(table | {"who": who}, group="who", **options)
+    found = cox("time ~ a", source, noise=seeded(), **ASKED)
+    ratio, _, robust = exact(a[:, None], table, CUTS, weights=parts, who=who)
+    assert_is(found, ratio, robust, distance=0.1)
+    assert found.n_records == 3000
+    assert "person" in str(found.privacy) or "rows" in str(found.privacy)
+
+
+def test_offsets_are_known_parts_of_the_log_hazard():
+    rng = np.random.default_rng(33)
+    a, known = rng.normal(size=8000), 3.0 + rng.normal(size=8000)
+    table = times(0.4 * a + known - 3.0, rng) | {"a": a}
+    source = dpfast.records(table | {"known": known}, offset="known")
+    found = cox("time ~ a", source, noise=seeded(), **ASKED)
+    ratio, errors, _ = exact(a[:, None], table, CUTS, offset=known)
+    assert_is(found, ratio, errors, distance=0.1)
+
+
+def test_levels_have_public_units_and_powers_are_centred():
+    rng = np.random.default_rng(34)
+    g, year, x = (
+        rng.integers(0, 8, 12_000),
+        rng.uniform(1950.0, 2000.0, 12_000),
+        rng.normal(size=12_000),
+    )
+    z = (year - 1975.0) / 15.0
+    table = times(0.3 * z - 0.2 * z * z + 0.2 * x * z + 0.1 * (g - 4), rng)
+    table |= {"g": g, "year": year, "x": x}
+    formula = f"time ~ x + year + I(year**2) + x:year + C(g, levels={[*range(8)]})"
+    found = cox(formula, table, noise=seeded(), **ASKED)
+    columns = {
+        "x": x,
+        "year": year,
+        "I(year ** 2)": (year - 1975.0) ** 2,
+        "x:year": x * (year - 1975.0),
+    }
+    columns |= {f"g[{k}]": 1.0 * (g == k) for k in range(1, 8)}
+    ratio = exact(np.column_stack([*columns.values()]), table, CUTS)[0]
+    own = dict(zip(columns, ratio, strict=True))
+    own["year"] -= 2.0 * 1975.0 * own["I(year ** 2)"]
+    own["x"] -= 1975.0 * own["x:year"]
+    assert {*found.names} == {*columns}
+    wanted = np.array([own[name] for name in found.names])
+    assert (np.abs(np.asarray(found.params) - wanted) < 0.3 * np.asarray(found.bse)).all()
+
+
+def test_large_tables_ask_a_secret_sample_first():
+    rng = np.random.default_rng(35)
+    a = rng.normal(size=120_000)
+    table = times(0.4 * a, rng) | {"a": a}
+    asked = watched(lambda: cox("time ~ a", table, noise=seeded(), **ASKED | {"privacy": 1.0}))
+    grams = [one.l2_sensitivity for one in asked if one.query == "hessian"]
+    histograms = {one.l2_sensitivity for one in asked if "histogram" in one.query}
+    assert len(grams) == 2 and max(histograms) > 3.0 * min(histograms)
+
+
+@each(
+    ("options", "told"),
+    [
+        ({"group": "a", "each": "person", "effects": "person"}, "effects of these records"),
+        ({"sample_weight": "a", "group": "b", "group_size": 2}, "largest_weight"),
+    ],
+)
+def test_what_records_cannot_have_is_refused_before_the_charge(options, told):
+    ledger, (table, _) = dpfast.Ledger(3.0), population(2000, np.random.default_rng(0))
+    with pytest.raises(InvalidInput, match=told):
+        cox("time ~ c", dpfast.records(table, **options), ledger=ledger, **ASKED | {"privacy": 1.0})
+    with pytest.raises(InvalidInput, match="in memory"):
+        cox("time ~ c", "people.parquet", ledger=ledger, **ASKED | {"privacy": 1.0})
+    assert not ledger.entries

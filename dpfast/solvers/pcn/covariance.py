@@ -43,14 +43,21 @@ def score_covariance(
     variances, vectors = eigh(mean)
     variances = np.maximum(variances, 0.0)
     removed = _removed_variance(run, local, whitening, exponent, clipping, variances)
-    if run.setting.clips_one_side:  # long scores are of large responses, in every direction
-        variances = variances + removed / p
-    else:
-        variances = np.maximum(variances, water_level(variances, removed))
-    meat = np.asarray((vectors * variances) @ vectors.T)
+    meat = with_removed_variance(variances, vectors, removed, run.setting.clips_one_side)
     if solution.min_meat is not None and solution.min_meat.any():
         meat = meat + floor_eigenvalues(solution.min_meat - meat, 0.0)[0]
     return meat, noise
+
+
+def with_removed_variance(
+    variances: Array, vectors: Array, removed: float, one_sided: bool
+) -> Array:
+    """Add the variance that clipping removed to a covariance of scores, by its eigenvalues."""
+    if one_sided:  # long scores are of large responses, in every direction
+        variances = variances + removed / variances.size
+    else:
+        variances = np.maximum(variances, water_level(variances, removed))
+    return np.asarray((vectors * variances) @ vectors.T)
 
 
 def _removed_variance(

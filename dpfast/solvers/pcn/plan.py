@@ -200,17 +200,21 @@ class BudgetAllocation(NamedTuple):
         ``later`` is the cost of Grams after the first, in shares of a matrix.  ``sampled`` says
         whether a subsample gives the curvature; it is None where none is drawn.
         """
-        mu, (curvature_varies, extra_histograms, needs_scale) = self.mu, counts
-        small, first = self.small_sample_factor(), not has_start
-        part = [share + small * (SHARES_OF_FEW[kind] - share) for kind, share in SHARES.items()]
-        in_rounds, last = ROUND * rounds, ROUND * curvature_varies
-        amounts = (
+        curvature_varies, extra_histograms, needs_scale = counts
+        first, in_rounds, last = not has_start, ROUND * rounds, ROUND * curvature_varies
+        histograms = 2 + extra_histograms + first * needs_scale + (sampled is False)
+        return self.divided(
             1 + first * (1.0 + later) + in_rounds + (0.0 if sampled else last),
             first + in_rounds,
-            2 + extra_histograms + first * needs_scale + in_rounds + (ROUND if sampled else last),
+            histograms + in_rounds + (ROUND if sampled else last),
         )
-        remaining = 1.0 - 32.0 * ROUNDING_SHARES - sum(map(operator.mul, amounts, part))
-        remaining -= part[2] * (sampled is False)
+
+    def divided(self, matrices: float, vectors: float, histograms: float) -> Budgets:
+        """Divide the total over so many queries of each kind; the steps have the rest."""
+        mu, small = self.mu, self.small_sample_factor()
+        part = [share + small * (SHARES_OF_FEW[kind] - share) for kind, share in SHARES.items()]
+        used = sum(map(operator.mul, (matrices, vectors, histograms), part))
+        remaining = 1.0 - 32.0 * ROUNDING_SHARES - used
         later_share = (1.0 - FIRST) * remaining / (MAX_STEPS - 1)
         shares = [FIRST * remaining] + [later_share] * (MAX_STEPS - 1)
         steps = tuple([mu * math.sqrt(share) for share in shares])

@@ -26,6 +26,9 @@ class Problem(Protocol):
         Its second moments are free if ``mu_meat`` is at most half of ``mu`` (claim C17).
         """
 
+    def trusted_part(self, step: Array) -> float:
+        """Return the part of a step beyond which the released Hessian may not hold."""
+
 
 class RegressionScores(NamedTuple):
     """Scores of whitened rows, for a loss of the linear predictor."""
@@ -43,3 +46,7 @@ class RegressionScores(NamedTuple):
         """Release the mean score of the rows, and its second moments if they have a budget."""
         at = self.at._replace(theta=theta)
         return self.rows.clipped(at, bound, mu, mu_meat, self.row_clipping)
+
+    def trusted_part(self, step: Array) -> float:
+        """Return 1: a model of the curvature limits steps where one is needed."""
+        return 1.0

@@ -145,7 +145,8 @@ class AveragedNewton:
 
     def line_search(self, step: Array) -> float:
         """Take the step as far as cutting planes and the trust region allow; return that part."""
-        model, factor = self.model, cutting_plane(step, self.scores)
+        model = self.model
+        factor = min(cutting_plane(step, self.scores), self.problem.trusted_part(step))
         if model:
             variance = self.expected[1] if self.expected else 0.0
             factor = min(factor, trust_region(model.whiten @ step, variance))

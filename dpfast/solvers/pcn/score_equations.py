@@ -1,0 +1,169 @@
+"""Newton steps of scores that are no function of a linear predictor, with a released Hessian."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.preconditioned import PreconditionedQueries
+from dpfast.kernels.linalg import eigh
+from dpfast.solvers.pcn.clipping import choose_clipping_norm, mean_asymmetry, noise_per_bound
+from dpfast.solvers.pcn.covariance import bias_variance, one_sided_bias, with_removed_variance
+from dpfast.solvers.pcn.histogram import N_FINE_BINS, NormHistogram
+from dpfast.solvers.pcn.plan import ROUND, TINY, BudgetAllocation, Budgets
+from dpfast.solvers.pcn.problem import Problem
+from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyMeat, NoisyScore
+from dpfast.solvers.pcn.search import cutting_plane
+from dpfast.solvers.pcn.second_moments import SecondMoments
+from dpfast.solvers.pcn.steps import AveragedNewton, NewtonSolution
+from dpfast.solvers.pcn.stopping import StoppingRule
+
+Array = NDArray[np.float64]
+
+
+class ScoreProblem(Problem, Protocol):
+    """Scores that also release the histogram of their norms."""
+
+    def sample(self) -> ScoreProblem:
+        """Return the problem of a secret sample if there are many records."""
+
+    def norms(self, theta: Array, mu: float) -> NormHistogram:
+        """Release a histogram of the norms of whitened scores; costs ``mu`` (claim C60)."""
+
+
+class ScoreSolution(NamedTuple):
+    """Solution in whitened coordinates, and the covariance of its error.
+
+    ``back`` maps coordinates in which a Newton step is the score to whitened ones; ``variance`` and
+    ``meat`` are of the former.
+    """
+
+    theta: Array
+    back: Array
+    variance: Array
+    meat: NoisyMeat
+    bound: float
+    clipping_bias: float
+    standard_error: float
+    n_hidden: int
+    nonconvergence: Array | None
+    steps: int
+
+
+class ScoreQueries(NamedTuple):
+    """Division of a budget over the queries of a problem: two Grams, a vector and histograms."""
+
+    allocation: BudgetAllocation
+    n_histograms: int = 2
+
+    def budgets(self, rounds: int) -> Budgets:
+        """Divide the total for this number of rounds."""
+        in_rounds = ROUND * rounds
+        return self.allocation.divided(2.0, 1.0 + in_rounds, self.n_histograms + in_rounds)
+
+    @property
+    def max_rounds(self) -> int:
+        """Largest number of rounds."""
+        return self.allocation.max_rounds(True)
+
+    def refuse(self, rows: PreconditionedQueries) -> None:
+        """Refuse budgets that a query would refuse; costs nothing."""
+        for rounds in (1, self.max_rounds):
+            budget = self.budgets(rounds)
+            vectors = budget.vector, budget.histogram, budget.round.vector
+            steps = *vectors, *budget.steps, math.hypot(*budget.steps[1:])
+            histograms = budget.histogram, budget.round.histogram
+            rows.refuse((budget.matrix,), (), histograms, steps, cells=N_FINE_BINS)
+
+
+def preliminary_rounds(
+    problem: ScoreProblem, theta: Array, budget: Budgets, max_rounds: int
+) -> tuple[Array, int]:
+    """Take rounds of clipped scores until they settle; return the point and their number."""
+    scores: list[NoisyScore] = []
+    while len(scores) < max_rounds:
+        norms = problem.norms(theta, budget.histogram)
+        noise = noise_per_bound(problem.n, [budget.vector])
+        bound, _ = choose_clipping_norm(norms, noise, theta.size)
+        scores.append(NoisyScore(theta, *problem.score(theta, bound, budget.vector).gradient[:2]))
+        square, error = scores[-1].debiased_squared_norm
+        step = square / (square + error) * scores[-1].score
+        theta = theta + min(cutting_plane(step, scores), problem.trusted_part(step)) * step
+        if square <= (SIGNAL_SDS**2 - 1.0) * error:
+            break
+    return theta, len(scores)
+
+
+def solve_scores(
+    problem: ScoreProblem,
+    start: Array,
+    constant: Array,
+    information: SecondMoments,
+    queries: ScoreQueries,
+) -> ScoreSolution:
+    """Choose the clipping norm of scores and take averaged Newton steps from a start.
+
+    ``information`` is the Hessian by which scores are whitened.  Long scores have one sign along
+    ``constant``, the direction of a predictor of 1, as for other losses with a log link.
+    """
+    n, p = problem.n, start.size
+    start, rounds = preliminary_rounds(
+        problem.sample(), start, queries.budgets(0).round, queries.max_rounds
+    )
+    budget = queries.budgets(rounds)
+    norms = problem.norms(start, budget.histogram)
+    noise = noise_per_bound(n, budget.steps[1:])
+    bound, bias = choose_clipping_norm(norms, noise, p, asymmetry=mean_asymmetry(p), n=n)
+    rule = StoppingRule(
+        math.sqrt(p / n)
+        + 0.5 * information.floor / max(float(information.values[0]), TINY)
+        + queries.allocation.small_sample_factor(),
+        0.5 * information.norms.mean_of_squares() / p**0.5,
+        norms.mean_square(bound),
+    )
+    newton = AveragedNewton(problem, start, bound, rule, None, True)
+    solution = newton.solve(budget.steps, lambda theta, done: None)
+    assert solution.meat is not None
+    variances, vectors = eigh(solution.meat[0])
+    meat = with_removed_variance(
+        np.maximum(variances, 0.0), vectors, norms.clipped_square(bound, n), True
+    )
+    root = np.eye(p) if solution.curvature is None else solution.curvature
+    back = np.asarray(np.linalg.inv(root), np.float64)
+    return ScoreSolution(
+        theta=solution.theta,
+        back=back,
+        variance=_variance(solution, meat, root, start, constant, information.known, bias, n),
+        meat=(meat, solution.meat[1]),
+        bound=bound,
+        clipping_bias=bias,
+        standard_error=math.sqrt(float(meat.trace()) / (p * max(1, n - p)) + solution.noise**2),
+        n_hidden=int(np.count_nonzero(information.known <= 0.0)),
+        nonconvergence=solution.nonconvergence,
+        steps=solution.steps,
+    )
+
+
+def _variance(
+    solution: NewtonSolution,
+    meat: Array,
+    root: Array,
+    start: Array,
+    constant: Array,
+    known: Array,
+    clipping_bias: float,
+    n: int,
+) -> Array:
+    """Sum the variances of sampling, noise, what steps left, and the bias of clipping."""
+    p = start.size
+    moved = root @ (solution.theta - start)
+    left = bias_variance(
+        known, solution.noises, float(moved @ moved), np.full(p, np.inf), clipping_bias
+    )
+    bias = one_sided_bias(clipping_bias, root @ constant, root @ solution.theta)
+    variance = meat / max(1, n - p) + bias @ bias.T
+    variance.flat[:: p + 1] += solution.noise**2 + left
+    return variance

@@ -1,0 +1,62 @@
+"""Second moments of many columns, from two noisy Gram matrices: rough, then of whitened rows."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.preconditioned import PreconditionedQueries
+from dpfast.solvers.pcn.histogram import FINE, NormHistogram, released_norms
+from dpfast.solvers.pcn.initial import FIRST_RADIUS
+from dpfast.solvers.pcn.plan import Budgets
+from dpfast.solvers.pcn.precondition import precondition
+
+Array = NDArray[np.float64]
+
+
+class SecondMoments(NamedTuple):
+    """Second moments ``factor'factor`` of rows, and how they were released.
+
+    ``noise`` is that of an entry for the rows under ``first``, which were clipped at ``radius``,
+    and ``norms`` are their norms.  ``values`` are the eigenvalues of their matrix; noise explains
+    those below ``floor``.
+    """
+
+    first: Array
+    unfirst: Array
+    radius: float
+    norms: NormHistogram
+    factor: Array
+    whiten: Array
+    noise: float
+    values: Array
+    floor: float
+
+    @property
+    def known(self) -> Array:
+        """Part of each direction's second moment that is not noise."""
+        return np.maximum(self.values - self.noise, 0.0) / np.maximum(self.values, self.floor)
+
+
+def second_moments(
+    rows: PreconditionedQueries, budget: Budgets, second: float = 1.0
+) -> SecondMoments:
+    """Release a rough Gram matrix to whiten rows, then a precise one of whitened rows.
+
+    The latter costs so many times as much as the first.
+    """
+    mu = budget.matrix * second**0.5
+    p, sample = rows.dimension, rows.subsample()
+    radius = FIRST_RADIUS * math.sqrt(p)
+    whiten, unwhiten, _, _ = precondition(sample.gram(radius, budget.matrix))
+    norms = released_norms(sample.mapped(whiten), budget.histogram, None, "response", FINE)
+    radius = min(norms.longest, max(budget._replace(matrix=mu).longest_radius(rows.n, p), radius))
+    gram = rows.mapped(whiten).gram(radius, mu)
+    inner, outer, values, floor = precondition(gram)
+    return SecondMoments(
+        whiten, unwhiten, radius, norms, outer @ unwhiten, whiten @ inner, gram.noise_scale, values,
+        floor,
+    )  # fmt: skip
