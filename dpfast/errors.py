@@ -21,6 +21,7 @@ __all__ = [
     "DpfastError",
     "DpfastWarning",
     "EntropyFailure",
+    "Hinted",
     "InferenceUnavailable",
     "InvalidBudget",
     "InvalidInput",
@@ -207,6 +208,19 @@ def dtype_name(dtype: object) -> str:
         name = name.partition(bracket)[0]
     name = name.removeprefix("large_").removesuffix("_view")  # of Arrow, for much text
     return name.rstrip("0123456789") if getattr(dtype, "char", "") in ("U", "S", "V") else name
+
+
+class Hinted:
+    """A base of classes that say what to type for an attribute that they lack."""
+
+    if not TYPE_CHECKING:  # type checkers know what is missing by themselves
+
+        def __getattr__(self, name):
+            if name[:1] == "_" or hasattr(type(self), name):  # a property that refuses by itself
+                return object.__getattribute__(self, name)
+            from dpfast.hints import of_attribute  # only who asks for what there is not
+
+            raise AttributeError(of_attribute(type(self), name))
 
 
 def understood(called: Called) -> Called:

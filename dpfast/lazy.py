@@ -7,7 +7,7 @@ works alike; ours also says what to write for names of other libraries.
 
 TYPE_CHECKING = False  # type checkers take it for true; importing typing would cost 8 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 
@@ -50,15 +50,56 @@ def stub_of(file: str) -> Stub:
     return _STUBS[path]
 
 
-def hint(name: str) -> str:
-    """Write the end of a message for a name that other libraries have."""
-    from dpfast.hints import NAMES  # only where a name was not found
+def hint(name: str, package: str, public: "Iterable[str]") -> str:
+    """Write the end of a message for a name that a package lacks: what does it, or where it is."""
+    from dpfast.hints import of_module  # only where a name was not found
 
-    return f". Write {NAMES[name]}." if name in NAMES else ""
+    return of_module(name, package, public, _elsewhere(name, package))
+
+
+def _elsewhere(name: str, package: str) -> str:
+    """Find a public name in the other packages, without loading them."""
+    from os.path import dirname, join
+
+    stub = stub_of(join(dirname(__file__), "__init__.py"))
+    if name[:1] == "_":
+        return ""
+    if name in stub.public and package != "dpfast":
+        return f"dpfast.{name}"
+    for other in sorted(stub.submodules):
+        if f"dpfast.{other}" != package and _is_public(name, f"dpfast.{other}"):
+            return f"dpfast.{other}.{name}"
+    return ""
+
+
+def _is_public(name: str, package: str) -> bool:
+    """Look a name up in a package's stub, or in its source, without loading the package."""
+    from importlib.util import find_spec
+    from os.path import exists
+
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return False
+    if exists(f"{spec.origin}i"):
+        return name in stub_of(spec.origin).public
+    with open(spec.origin, encoding="utf-8") as file:
+        text = file.read()
+    listed, public = text.partition("\n__all__ = [")[1:]
+    return f'"{name}"' in public.partition("]")[0] if listed else f"\ndef {name}(" in text
+
+
+def missing(package: str, public: "list[str]") -> "Callable[[str], object]":
+    """Make the ``__getattr__`` of a package that loads its names at once: it says what to type."""
+
+    def refuse(name: str) -> object:
+        end = "" if name[:2] == "__" else hint(name, package, public)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}{end}")
+
+    return refuse
 
 
 def attach_stub(
-    package: str, file: str, hint_of: "Callable[[str], str]" = hint
+    package: str, file: str
 ) -> "tuple[Callable[[str], object], Callable[[], list[str]]]":
     """Make the ``__getattr__`` and ``__dir__`` of a package, whose ``__file__`` is given."""
 
@@ -68,7 +109,7 @@ def attach_stub(
         special = name[:2] == "__"
         origin = None if special else stub_of(file).homes.get(name)
         if origin is None:
-            end = "" if special else hint_of(name)
+            end = "" if special else hint(name, package, stub_of(file).public)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{end}")
         from importlib import import_module  # with the first name, not with the package
 

@@ -16,12 +16,17 @@ from dpfast.errors import InvalidInput, described, understood
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.request import Account, memory_needed
 from dpfast.inference.guarantees import Guarantee
+from dpfast.lazy import missing
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import ROUNDING_SUM
 
 __all__ = ["private_quantiles"]
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers know what is missing by themselves
+    __getattr__ = missing(__name__, __all__)
 
 #: Halvings of the range: the answer is a point of a grid of ``2^-MAX_STEPS`` of it.
 STEPS = 16

@@ -32,6 +32,7 @@ from dpfast.inference.margins import MarginalEffects
 from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows
 from dpfast.inference.results import Fit
+from dpfast.lazy import missing
 from dpfast.models.names import kind_of
 from dpfast.optimize.propagation import Curvature
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
@@ -42,6 +43,10 @@ from dpfast.tables.prefix_noise import PrefixNoise
 from dpfast.tables.results import CellEstimates, CellTable, QuantileTable
 
 __all__ = ["load", "save"]
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers know what is missing by themselves
+    __getattr__ = missing(__name__, __all__)
 
 #: What the first line of a file says of a fit, and of another result; another version is refused.
 FORMAT, RESULT = "dpfast fit 2", "dpfast result 1"

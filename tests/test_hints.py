@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 
 import numpy as np
@@ -9,7 +10,18 @@ import pytest
 
 import dpfast
 from dpfast.errors import InvalidInput
-from dpfast.hints import ARGUMENTS, CALLED, CALLS as WRITTEN, NAMES, TERMS
+from dpfast.hints import (
+    ARGUMENTS,
+    CALLED,
+    CALLS as WRITTEN,
+    NAMES,
+    OF_LEDGER,
+    OF_METHODS,
+    OF_REQUESTS,
+    OF_SCHEMA,
+    OF_STUDY,
+    TERMS,
+)
 from tests.loops import each
 from tests.test_messages import resolved
 
@@ -212,12 +224,107 @@ def test_rooms_know_what_is_called_otherwise():
 def test_what_is_recommended_exists():
     fit = fitted()
     for text in (*NAMES.values(), *ARGUMENTS.values(), *CALLED.values(), *TERMS.values(),
-                 *WRITTEN.values()):  # fmt: skip
+                 *WRITTEN.values(), *OF_LEDGER.values(), *OF_METHODS.values(),
+                 *OF_REQUESTS.values(), *OF_SCHEMA.values(), *OF_STUDY.values()):  # fmt: skip
         for name in re.findall(r"dpfast(?:\.\w+)+", text):
             assert resolved(name) is not None
         for name in re.findall(r"\bfit\.(\w+)(?!\.html)\b", text):
             if name not in ("html", "json"):
                 assert hasattr(fit, name), name
+
+
+SCHEMA = dpfast.Schema({"region": dpfast.Categorical(["north", "south"])})
+STUDY = dpfast.Study(TABLE, ledger=LEDGER, schema=SCHEMA)
+
+
+def test_ledgers_studies_and_schemas_say_what_is_called_otherwise():
+    for thing, called, table in (
+        (LEDGER, "ledger", OF_LEDGER), (STUDY, "study", OF_STUDY), (SCHEMA, "schema", OF_SCHEMA),
+    ):  # fmt: skip
+        for name, instead in table.items():
+            with pytest.raises(AttributeError) as refusal:
+                getattr(thing, name)
+            assert f"write {instead}." in str(refusal.value)
+            for member in re.findall(rf"\b{called}\.(\w+)(?!\.html)\b", instead):
+                assert hasattr(thing, member) or member == "html", member
+        with pytest.raises(AttributeError, match=r"has no attribute 'nothing_like_it'$"):
+            _ = thing.nothing_like_it
+        assert not hasattr(thing, "_nothing")
+    with pytest.raises(AttributeError, match="did you mean 'remaining'"):
+        _ = STUDY.remainin
+    assert LEDGER.entries == ()
+
+
+#: Calls of methods with arguments of other packages, and what is told.
+METHODS = {
+    "conf_level": (lambda fit: fit.summary(conf_level=0.9), r"summary\(\) has .* Write level=0\.9"),
+    "newdata": (lambda fit: fit.predict(newdata=X), "public rows first"),
+    "exog": (lambda fit: fit.predict_interval(exog=X), "public rows first"),
+    "cols": (lambda fit: fit.conf_int(cols=[0]), r"conf_int\(\)\[\"age\"\]"),
+    "r_matrix": (lambda fit: fit.t_test(r_matrix=[0, 1, 0]), "hypothesis first"),
+    "use_f": (lambda fit: fit.wald_test("x1", use_f=True), "degrees of freedom"),
+    "at": (lambda fit: fit.marginal_effects(at="mean"), "public rows first"),
+    "eform": (lambda fit: fit.to_frame(eform=True), r"fit\.ratios\(\)"),
+    "other": (lambda fit: fit.summary(nothing=1), r"no argument 'nothing'; it has level, alpha"),
+    "study, groupby": (lambda _: STUDY.counts(groupby="region", share=0.1), 'write by="region"'),
+    "study, privacy": (lambda _: STUDY.fit("wage ~ educ", privacy=1.0), r"write share=0\.2"),
+    "Ledger(path)": (lambda _: dpfast.Ledger("b.json"), r"dpfast\.Ledger\.open"),
+    "tests": (lambda fit: fit.t_test("x11 = 0"), r"did you mean 'x1'\?"),
+    "names": (lambda fit: fit.params["x11"], r"did you mean 'x1'\?"),
+}  # fmt: skip
+
+
+@each("name", METHODS)
+def test_methods_say_what_to_pass(name):
+    call, told = METHODS[name]
+    with pytest.raises((InvalidInput, dpfast.DpfastError, TypeError)) as refusal:
+        call(fitted())
+    assert re.search(told, str(refusal.value)), str(refusal.value)
+    assert LEDGER.entries == ()
+
+
+ROOMS = (
+    "effects", "tables", "plots", "saved", "quantiles", "studies", "release", "datasets",
+    "regression", "models", "optimize", "nonconvex", "inference", "audit", "bayesopt",
+)  # fmt: skip
+
+
+@each("room", ROOMS)
+def test_each_room_answers_what_is_asked_elsewhere(room):
+    module = importlib.import_module(f"dpfast.{room}")
+    for name in ("tidy", "coefplot", "ate", "OLS", "groupby", "etable"):
+        with pytest.raises(AttributeError) as refusal:
+            getattr(module, name)
+        assert f"Write {NAMES[name]}." in str(refusal.value)
+    if room != "tables":
+        with pytest.raises(AttributeError, match=r"It is dpfast\.tables\.means\."):
+            _ = module.means
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing_like_it'\.$"):
+        _ = module.nothing_like_it
+    assert not hasattr(module, "__nothing__")
+
+
+@each(
+    "call",
+    [
+        lambda: dpfast.fit("wage ~ eduk", TABLE, **PAID),
+        lambda: dpfast.fit("wage ~ Educ", TABLE, **PAID),
+        lambda: dpfast.effects.two_stage("wage ~ eduk | exper", TABLE, **PAID),
+        lambda: STUDY.fit("wage ~ eduk", mu=0.1),
+        lambda: dpfast.fit("wage ~ educ", dpfast.records(TABLE, sample_weight="eduk"), **PAID),
+    ],
+    ids=[str(k) for k in range(5)],
+)
+def test_a_mistyped_column_is_answered_with_the_nearest(call):
+    with pytest.raises(InvalidInput, match=r"did you mean 'educ'\?"):
+        call()
+    assert LEDGER.entries == ()
+
+
+def test_a_list_that_may_be_cells_is_answered_with_declared_names_only():
+    with pytest.raises(InvalidInput) as refusal:
+        dpfast.tables.counts(TABLE, ["regionn", "4711"], schema=SCHEMA, **PAID)
+    assert "did you mean 'region'?" in str(refusal.value) and "regionn" not in str(refusal.value)
 
 
 def test_more_than_sixty_calls_are_answered():

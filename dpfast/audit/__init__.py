@@ -9,6 +9,7 @@ from dpfast.audit.losses import LossReport, check_loss
 from dpfast.audit.pairs import KINDS, Pair, neighbours
 from dpfast.audit.playback import replay
 from dpfast.audit.report import LeakFound, ReplayReport
+from dpfast.lazy import missing
 
 __all__ = [
     "KINDS",
@@ -23,3 +24,7 @@ __all__ = [
     "replay",
     "to_dp_accounting",
 ]
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers know what is missing by themselves
+    __getattr__ = missing(__name__, __all__)

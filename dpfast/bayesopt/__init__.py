@@ -22,6 +22,7 @@ from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.bayesopt.tuning import private_choice, private_clip, tune
 from dpfast.bayesopt.updates import AdaGrad, Plain, Smoothed
+from dpfast.lazy import missing
 
 __all__ = [
     "AdaGrad",
@@ -45,3 +46,7 @@ __all__ = [
     "sklearn_losses",
     "tune",
 ]
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers know what is missing by themselves
+    __getattr__ = missing(__name__, __all__)

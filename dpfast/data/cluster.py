@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import did_you_mean
 from dpfast.data.cells import number_cells
 from dpfast.data.coding import Coding
 from dpfast.data.columns import cell_numbers, is_number_type, refused_type
@@ -416,7 +417,10 @@ def _frame_records(X: Any, y: Any, names: Sequence[str] | None) -> Records:
         )
     if isinstance(y, str):
         if y not in columns:
-            raise InvalidInput(f"X has no column {described(y, text=True)}; it has {columns}.")
+            raise InvalidInput(
+                f"X has no column {described(y, text=True)}{did_you_mean(y, columns)}; it has "
+                f"{columns}."
+            )
         covariates = [name for name in columns if name != y]
     else:
         if not (hasattr(y, "npartitions") and hasattr(y, "dtype")):

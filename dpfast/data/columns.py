@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import did_you_mean
 from dpfast.data.arrow_arrays import BrokenBuffers, encoded, is_encoded, parts
 from dpfast.data.cells import cell_value, is_sequence, number_cells, objects, text
 from dpfast.errors import InvalidInput, described, dtype_name
@@ -82,7 +83,10 @@ def column(table: Any, name: str) -> Any:
     """Return the column with this name, in its library's own type."""
     names = column_names(table)
     if not isinstance(name, str) or name not in names:
-        raise InvalidInput(f"the table has no column {described(name, text=True)}; it has {names}.")
+        raise InvalidInput(
+            f"the table has no column {described(name, text=True)}{did_you_mean(name, names)}; "
+            f"it has {names}."
+        )
     if names.count(name) > 1:
         raise InvalidInput(
             f"the table has {names.count(name)} columns named {described(name, text=True)}. Give "

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import real_number
+from dpfast.arguments import did_you_mean, real_number
 from dpfast.data.cells import cell_value
 from dpfast.data.classes import Spellings, check_type
 from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
 from dpfast.data.columns import column_names, labels, numbers
-from dpfast.errors import InvalidInput, described, understood
+from dpfast.errors import Hinted, InvalidInput, described, understood
 
 Array = NDArray[np.float64]
 
@@ -258,7 +258,7 @@ class Binary(Column):
 
 
 @understood
-class Schema:
+class Schema(Hinted):
     """Public declarations of a table's columns.
 
     Parameters
@@ -295,7 +295,8 @@ class Schema:
     def __getitem__(self, name: str) -> Column:
         if not isinstance(name, str) or name not in self.columns:
             raise InvalidInput(
-                f"the schema does not declare column {described(name, text=True)}; it declares "
+                f"the schema does not declare column {described(name, text=True)}"
+                f"{did_you_mean(name, list(self.columns))}; it declares "
                 f"{list(self.columns)}. Add it with its public range or levels."
             )
         return self.columns[name]
@@ -321,7 +322,8 @@ class Schema:
         for i, name in enumerate(listed):
             if not isinstance(name, str) or name not in self.columns:
                 raise InvalidInput(
-                    f"the schema does not declare {argument}[{i}]; it declares "
+                    f"the schema does not declare {argument}[{i}]"
+                    f"{did_you_mean(name, list(self.columns))}; it declares "
                     f"{list(self.columns)}. Add it with its public range or levels."
                 )
         return listed

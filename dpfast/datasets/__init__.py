@@ -4,5 +4,10 @@ from __future__ import annotations
 
 from dpfast.datasets.census2000 import load_census2000
 from dpfast.datasets.table import Table
+from dpfast.lazy import missing
 
 __all__ = ["Table", "load_census2000"]
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers know what is missing by themselves
+    __getattr__ = missing(__name__, __all__)

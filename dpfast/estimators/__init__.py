@@ -12,6 +12,7 @@ from dpfast.estimators.regressors import (
     DPQuantileRegressor,
 )
 from dpfast.estimators.validation import CrossValidation, cross_validate
+from dpfast.lazy import missing
 
 __all__ = [
     "CrossValidation",
@@ -23,3 +24,7 @@ __all__ = [
     "DealtFolds",
     "cross_validate",
 ]
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers know what is missing by themselves
+    __getattr__ = missing(__name__, __all__)

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpfast.arguments import file_path, one_of
+from dpfast.errors import Hinted, understood
 from dpfast.inference.degrees import DEFAULT_LEVEL, coverage
 from dpfast.inference.rendering.plain import plain_fields
 from dpfast.lazy import module
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 FRAMES = ("pandas", "polars", "pyarrow")
 
 
-class Result:
+#: Methods that people call with arguments of other packages.
+UNDERSTOOD = (
+    "summary", "conf_int", "predict", "predict_interval", "t_test", "wald_test", "ratios",
+    "marginal_effects", "to_frame",
+)  # fmt: skip
+
+
+class Result(Hinted):
     """Released numbers, with their warnings, as text, tables, frames, pictures, pages and files.
 
     Fits, tests, ratios, effects, tables by cell, quantiles, plans and searches are results.
@@ -53,6 +61,13 @@ class Result:
     fixed_level: ClassVar[bool] = False
     _headed: ClassVar[tuple[str, ...]] = ("Records", "Persons")  # facts above the numbers
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let methods say what to type in place of arguments of other packages."""
+        super().__init_subclass__(**options)
+        for name in UNDERSTOOD:
+            if name in vars(cls):
+                setattr(cls, name, understood(vars(cls)[name]))
+
     def summary(self, level: float = DEFAULT_LEVEL, *, alpha: float | None = None) -> Summary:
         """Summarise numbers, facts and privacy in a table: text, HTML, LaTeX, Markdown."""
         raise NotImplementedError
@@ -61,6 +76,7 @@ class Result:
         """Return the columns of :meth:`to_frame`, all of one length."""
         raise NotImplementedError
 
+    @understood
     def to_frame(
         self,
         level: float = DEFAULT_LEVEL,
@@ -179,15 +195,6 @@ class Result:
     def _replace(self, **changes: Any) -> Any:
         """Return a copy with other values of some fields."""
         return replace(self, **changes)  # type: ignore[type-var]
-
-    def __getattr__(self, name: str) -> Any:
-        if name[:2] == "__" or hasattr(type(self), name):  # a property that refuses, in its words
-            return object.__getattribute__(self, name)
-        from dpfast.hints import CALLED  # only who asks for what there is not
-
-        kind = type(self).__name__
-        hint = f"; write {CALLED[name]}." if name in CALLED else ""
-        raise AttributeError(f"{kind!r} object has no attribute {name!r}{hint}")
 
     def _repr_html_(self) -> str:
         return str(self.summary().as_html())

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.arguments import did_you_mean
 from dpfast.errors import InvalidInput, described
 
 Names = tuple[str, ...] | None
@@ -56,7 +57,7 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
         if key not in self._names:
             raise InvalidInput(
                 f"a coefficient is one of {list(self._names)} or its position; received "
-                f"{described(key, text=True)}."
+                f"{described(key, text=True)}{did_you_mean(key, self._names)}."
             )
         return self._names.index(key)
 

@@ -1,5 +1,6 @@
 """Plots of results.  Matplotlib is imported by the functions, never by the modules."""
 
+from dpfast.lazy import missing
 from dpfast.plots.budgets import budget_plot, plan_plot, tradeoff_plot
 from dpfast.plots.cells import cell_plot, distribution_plot
 from dpfast.plots.coefficients import coefficient_plot
@@ -20,3 +21,7 @@ __all__ = [
     "search_plot",
     "tradeoff_plot",
 ]
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers know what is missing by themselves
+    __getattr__ = missing(__name__, __all__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from dpfast.errors import Hinted, understood
 from dpfast.models import Loss
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Price(TypedDict, total=False):
     name: str | None
 
 
-class StudyMethods:
+class StudyMethods(Hinted):
     """Analyses of :class:`dpfast.Study` as methods; each is answered, or refused before the charge.
 
     Parameters
@@ -59,10 +60,12 @@ class StudyMethods:
     (('intercept', 'x'), ('sex',))
     """
 
+    @understood
     def run(self, request: Any) -> Any:
         """Answer a request."""
         raise NotImplementedError
 
+    @understood
     def fit(
         self,
         formula: str,
@@ -72,6 +75,7 @@ class StudyMethods:
         """Fit a regression by :func:`dpfast.fit_formula`, of declared columns or of numbers."""
         return self._run_request("fit", price, formula=formula, loss=loss)
 
+    @understood
     def effect(
         self,
         treatment: str,
@@ -91,14 +95,17 @@ class StudyMethods:
         adjustment = {"method": method, "propensity": propensity, "average": average}
         return self._run_request("effect", price, **columns, **adjustment, **weighting)
 
+    @understood
     def two_stage(self, formula: str, **price: Unpack[Price]) -> TwoStage:
         """Fit two-stage least squares by :func:`dpfast.effects.two_stage`."""
         return self._run_request("two_stage", price, formula=formula)
 
+    @understood
     def absorbed(self, formula: str, **price: Unpack[Price]) -> Fit:
         """Fit least squares within declared levels by :func:`dpfast.tables.absorbed`."""
         return self._run_request("absorbed", price, formula=formula)
 
+    @understood
     def cox(
         self,
         formula: str,
@@ -117,12 +124,14 @@ class StudyMethods:
         """
         return self._run_request("cox", price, formula=formula, event=event, cuts=cuts, unit=unit)
 
+    @understood
     def counts(
         self, by: str | Sequence[str], *, least: float = 0.0, **price: Unpack[Price]
     ) -> CellTable:
         """Count records by declared groupings with :func:`dpfast.tables.counts`."""
         return self._run_request("counts", price, by=by, least=least)
 
+    @understood
     def means(
         self,
         columns: str | Sequence[str],
@@ -134,6 +143,7 @@ class StudyMethods:
         """Estimate means of declared columns by :func:`dpfast.tables.means`."""
         return self._run_request("means", price, columns=columns, by=by, least=least)
 
+    @understood
     def quantiles(
         self,
         column: str,
@@ -147,6 +157,7 @@ class StudyMethods:
         fields = {"column": column, "by": by, "probabilities": probabilities}
         return self._run_request("quantiles", price, **fields, least=least)
 
+    @understood
     def fits(
         self,
         formula: str,

@@ -21,6 +21,7 @@ from dpfast.effects.hazards import checked_cuts
 from dpfast.effects.treatment import ESTIMANDS, METHODS
 from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.request import Account
+from dpfast.hints import of_request
 from dpfast.models import Loss
 from dpfast.models.names import all_losses, kind_of, resolve_loss
 from dpfast.privacy.budget import GDP, Budget, amount
@@ -249,7 +250,7 @@ def read_request(
         if key not in known:
             raise InvalidInput(
                 f"a request of {analysis!r} has the fields {sorted(known)}; received "
-                f"{described(key, text=True)}."
+                f"{described(key, text=True)}{of_request(key)}."
             )
     arguments: dict[str, Any] = {}
     for name, (read, default) in fields.items():

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from dpfast.arguments import file_path, flag, whole_number
+from dpfast.arguments import did_you_mean, file_path, flag, whole_number
 from dpfast.data.columns import column, column_names
 from dpfast.data.files import Written, read_numbers, read_table, written
 from dpfast.data.schema import Schema
@@ -407,8 +407,10 @@ def _columns(source: Any, reads: Reads, schema: Schema | None, how: Written) -> 
     if not isinstance(source, str):
         available = column_names(source)
         if not {*reads.declared, *reads.plain} <= {*available}:
+            absent = next(n for n in (*reads.declared, *reads.plain) if n not in available)
             raise InvalidInput(
-                f"the request names a column that the table lacks; it has {available}."
+                "the request names a column that the table lacks"
+                f"{did_you_mean(absent, available)}; it has {available}."
             )
         return source
     table: dict[str, Any] = {}

@@ -1,5 +1,6 @@
 """Tables by declared groupings: counts, shares, means, distributions and fits, with intervals."""
 
+from dpfast.lazy import missing
 from dpfast.tables.absorbed import absorbed
 from dpfast.tables.distribution import distribution, quantiles
 from dpfast.tables.estimates import counts, means
@@ -7,3 +8,7 @@ from dpfast.tables.planning import plan
 from dpfast.tables.subgroups import fits
 
 __all__ = ["absorbed", "counts", "distribution", "fits", "means", "plan", "quantiles"]
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers know what is missing by themselves
+    __getattr__ = missing(__name__, __all__)

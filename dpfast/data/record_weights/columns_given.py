@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import number_in
+from dpfast.arguments import did_you_mean, number_in
 from dpfast.data.columns import column, column_names, frame, library, numbers, refuse_other_rows
 from dpfast.data.record_weights.joined import WeightedBlocks, WeightLayout, packed, weighted_records
 from dpfast.data.records import Records
@@ -70,8 +70,8 @@ class RecordWeights(NamedTuple):
             for argument, name in named.items():
                 if name not in columns:
                     raise InvalidInput(
-                        f"X has no column {argument}={described(name, text=True)}; it has "
-                        f"{columns}."
+                        f"X has no column {argument}={described(name, text=True)}"
+                        f"{did_you_mean(name, columns)}; it has {columns}."
                     )
             return X.drop(columns=list(set(named.values()))), self._with(
                 {argument: X[name] for argument, name in named.items()}

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from dpfast.errors import (
     BudgetExceeded,
+    Hinted,
+    InvalidBudget,
     InvalidInput,
     LedgerClosed,
     UnsupportedConversion,
@@ -122,7 +124,7 @@ def _as_html(text: str) -> str:
 
 
 @understood
-class Ledger:
+class Ledger(Hinted):
     """A total privacy budget and the charges made to it.
 
     Parameters
@@ -165,6 +167,11 @@ class Ledger:
         total: Budget | float | tuple[float, float],
         apart: Budget | tuple[float, float] | None = None,
     ) -> None:
+        if isinstance(total, str | os.PathLike):
+            raise InvalidBudget(
+                'a ledger in a file is opened by dpfast.Ledger.open("budget.ledger", 1.0), with '
+                "its total; dpfast.Ledger(1.0) is one in memory."
+            )
         self._total = as_budget(total)
         self._currency = type(self._total)
         self._power = 2 if self._currency is GDP else 1
