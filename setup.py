@@ -46,6 +46,11 @@ def headers(folder: str) -> list[str]:
     return sorted(f"{folder}/{path.name}" for path in Path("csrc", folder).glob("*.h"))
 
 
+def parts(folder: str) -> list[str]:
+    """The parts of a Cython source in a folder of csrc, relative to it."""
+    return sorted(f"{folder}/{path.name}" for path in Path("csrc", folder).glob("*.pxi"))
+
+
 EXTENSIONS = [
     extension(
         "records",
@@ -60,7 +65,8 @@ EXTENSIONS = [
             *headers("machine"),
         ],
     ),
-    extension("linalg", ["linalg.pyx"], ["linalg/eigenvalues.pxi", "linalg/products.pxi"]),
+    extension("linalg", ["linalg.pyx"], parts("linalg")),
+    extension("decisions", ["decisions.pyx"], ["linalg/arguments.pxi", *parts("decisions")]),
     extension(
         "acquisition",
         [

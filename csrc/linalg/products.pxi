@@ -88,3 +88,65 @@ cdef void _solve(const double *vectors, const double *values, const double *b, P
         coefficient /= values[k]
         for i in range(p):
             x[i] += coefficient * vectors[k * p + i]
+
+
+# ---- for other compiled modules; documented in dpfast/kernels/linalg.pxd -----------------------
+
+cdef void multiply(const double *A, const double *B, Py_ssize_t p, double *out) noexcept nogil:
+    _product(A, B, p, out)
+
+
+cdef void congruent(const double *A, const double *S, Py_ssize_t p, double *scratch,
+                    double *out) noexcept nogil:
+    _congruence(A, S, p, scratch, out)
+
+
+cdef int solve_in_place(double *A, Py_ssize_t p, double *b) noexcept nogil:
+    cdef int n = <int> p, one = 1, info = 0
+    cdef int *pivots
+    cdef Py_ssize_t i, j
+    cdef double swap
+    if p <= LOOP_MAX_P:
+        return _eliminate(A, p, b)
+    pivots = <int *> malloc(p * sizeof(int))
+    if pivots == NULL:
+        return -1
+    for i in range(p):  # BLAS sees the transpose
+        for j in range(i + 1, p):
+            swap = A[i * p + j]
+            A[i * p + j] = A[j * p + i]
+            A[j * p + i] = swap
+    dgesv(&n, &one, A, &n, pivots, b, &n, &info)
+    free(pivots)
+    return info > 0
+
+
+cdef int _eliminate(double *A, Py_ssize_t p, double *b) noexcept nogil:
+    """Solve by Gaussian elimination with partial pivoting; return 1 if a pivot is zero."""
+    cdef Py_ssize_t i, j, k, best
+    cdef double factor, swap
+    for k in range(p):
+        best = k
+        for i in range(k + 1, p):
+            if fabs(A[i * p + k]) > fabs(A[best * p + k]):
+                best = i
+        if A[best * p + k] == 0.0:
+            return 1
+        if best != k:
+            for j in range(k, p):
+                swap = A[k * p + j]
+                A[k * p + j] = A[best * p + j]
+                A[best * p + j] = swap
+            swap = b[k]
+            b[k] = b[best]
+            b[best] = swap
+        for i in range(k + 1, p):
+            factor = A[i * p + k] / A[k * p + k]
+            for j in range(k + 1, p):
+                A[i * p + j] -= factor * A[k * p + j]
+            b[i] -= factor * b[k]
+    for i in range(p - 1, -1, -1):
+        for j in range(i + 1, p):
+            b[i] -= A[i * p + j] * b[j]
+        b[i] /= A[i * p + i]
+    return 0

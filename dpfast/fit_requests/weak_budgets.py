@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 
 from dpfast.errors import BudgetWarning
 from dpfast.privacy.budget import GDP, ApproxDP, Budget
@@ -41,9 +42,15 @@ def warn_if_weak(requested: Budget, n: int) -> None:
         )
 
 
+@lru_cache(maxsize=64)
+def _epsilon(requested: GDP) -> float:
+    """Convert a budget that calls repeat."""
+    return requested.epsilon(USUAL_DELTA)
+
+
 def _warn_of_mu(requested: GDP) -> None:
     """Warn of a mu that somebody may have typed as epsilon."""
-    epsilon = requested.epsilon(USUAL_DELTA) if requested.mu < WEAK_EPSILON else None
+    epsilon = _epsilon(requested) if requested.mu < WEAK_EPSILON else None
     if epsilon is not None and epsilon <= WEAK_EPSILON:
         return
     what = (

@@ -5,3 +5,14 @@
 # (values and vectors are then NaN) or -1 where memory ran out.
 cdef int symmetric_eigen(const double *A, Py_ssize_t p, double *values, double *vectors,
                          double *scratch) noexcept nogil
+
+# `out = A B` of square matrices, which do not overlap.
+cdef void multiply(const double *A, const double *B, Py_ssize_t p, double *out) noexcept nogil
+
+# `out = A S A'` of a symmetric S, exactly symmetric; `scratch` has p * p numbers, `out` may be `S`.
+cdef void congruent(const double *A, const double *S, Py_ssize_t p, double *scratch,
+                    double *out) noexcept nogil
+
+# Solves `A x = b`; x replaces b, and A is overwritten.  Returns 0, 1 where A is exactly singular or
+# -1 where memory ran out.
+cdef int solve_in_place(double *A, Py_ssize_t p, double *b) noexcept nogil

@@ -8,15 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.kernels import decisions
 from dpfast.scaling.thresholds import LARGEST, SMALLEST
 from dpfast.solvers.pcn.histogram import NEIGHBOUR_SDS, SINGLE_BIN_SDS
 
 Array = NDArray[np.float64]
 
 #: Mean distance in a cell over the power of two that stands for it, about.
-_CELL_MEAN = 1.06
-#: Signs of distances above and below a centre.
-_SIDES = np.array([[1.0], [-1.0]]) / _CELL_MEAN
+CELL_MEAN = 1.06
 
 
 class ColumnScale(NamedTuple):
@@ -56,47 +55,18 @@ class DistanceHistogram(NamedTuple):
 
 def column_scales(histograms: Sequence[DistanceHistogram], complete: float) -> list[ColumnScale]:
     """Return mean and spread of each column, up to the farthest cells above their noise."""
-    cells = np.array([histogram.cells for histogram in histograms])
-    noise = np.array([histogram.noise for histogram in histograms])
-    ends = _farthest(cells / noise[:, None, None]) + 1  # the cells below are summed
-    last_cells, octaves = ends.max(axis=1), np.arange(cells.shape[2])
-    steps = np.exp2(octaves - np.maximum(last_cells, 1.0)[:, None])[:, None]
-    steps = np.where(octaves < ends[:, :, None], steps, 0.0)
-    first, second = steps * _SIDES, steps * steps
-    means, squares = (np.add.reduce(part * cells, (1, 2)) / complete for part in (first, second))
-    second -= 2.0 * means[:, None, None] * first
-    errors = noise * np.sqrt(np.add.reduce(second * second, (1, 2))) / complete
-    spreads = np.sqrt(np.maximum(squares - means * means, 2.0 * errors))
-    # so far in units of each column's farthest cell; the first one ends at a power of two
-    powers = np.frexp([histogram.nearest for histogram in histograms])[1] - 1
-    scales = np.ldexp(1.0, np.minimum(powers + np.array([*ends.T, last_cells]), 1000))
-    numbers = np.array([*scales, means * scales[2], spreads * scales[2], last_cells]).T.tolist()
-    locations = []
-    for (centre, *_), (above, below, _, mean, spread, top) in zip(histograms, numbers, strict=True):
-        if not top:
-            locations.append(ColumnScale(centre, 1.0, centre, centre, False))
-            continue
-        low, high = max(centre - below, -LARGEST), min(centre + above, LARGEST)
-        middle = min(max(centre + mean, low), high)
-        spread = min(max(spread, SMALLEST), LARGEST)
-        locations.append(ColumnScale(middle, spread, low, high))
-    return locations
+    return [_column_scale(histogram, complete) for histogram in histograms]
 
 
-def _farthest(cells: Array) -> NDArray[np.intp]:
-    """Return the farthest cell on each side that exceeds its noise, or -1.
-
-    ``cells`` are in units of their noise.
-    """
-    above_single, above_neighbour, octaves = (
-        cells > SINGLE_BIN_SDS,
-        cells > NEIGHBOUR_SDS,
-        np.arange(cells.shape[2]),
-    )
-    connected = np.logical_or.reduce(
-        above_single, axis=1
-    )  # and what is beside it: on the other side, or
-    last = np.maximum.accumulate(np.where(connected, octaves, -1), axis=1)  # farther out, and so on
-    gap = np.maximum.accumulate(np.where(above_neighbour.any(axis=1), -1, octaves), axis=1)
-    connected[:, 1:] |= (last > gap)[:, :-1]
-    return np.where(above_single | (above_neighbour & connected[:, None]), octaves, -1).max(axis=2)
+def _column_scale(histogram: DistanceHistogram, complete: float) -> ColumnScale:
+    centre = histogram.centre
+    detected = decisions.scale_of_cells(
+        histogram.cells, histogram.noise, histogram.nearest, complete,
+        SINGLE_BIN_SDS, NEIGHBOUR_SDS, CELL_MEAN,
+    )  # fmt: skip
+    if detected is None:
+        return ColumnScale(centre, 1.0, centre, centre, False)
+    above, below, mean, spread = detected
+    low, high = max(centre - below, -LARGEST), min(centre + above, LARGEST)
+    middle = min(max(centre + mean, low), high)
+    return ColumnScale(middle, min(max(spread, SMALLEST), LARGEST), low, high)

@@ -5,8 +5,8 @@ the same estimate to rounding.  Nothing is compiled and no receipt is kept.  It 
 tests and the reference of benchmarks, and it is **not private**.  It is for tables in which every
 scale is seen, with fewer records than make a fit take a subsample.
 
-Budgets, constants and decisions about released numbers are those of the library; reads, noise, the
-search for units, the rounds and the Newton steps are written out.
+Budgets and constants are those of the library.  Reads, noise, the search for units, the rounds and
+the Newton steps are written out; ``tests/twins/decisions.py`` has what is decided on the way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpfast.models import LeastSquares, Logistic
 from dpfast.privacy.mechanisms import gaussian_scale, grid_bits
 from dpfast.privacy.scaling.sensitivity import complete_weight, query_mu
 from dpfast.scaling.budget import ScalingBudget
-from dpfast.scaling.distances import DistanceHistogram, column_scales
+from dpfast.scaling.distances import DistanceHistogram
 from dpfast.scaling.search import COUNT_SHARE, COUNTS, LOOK_SHARE, MIN_MU
 from dpfast.scaling.thresholds import (
     ALL_OCTAVES,
@@ -34,8 +34,8 @@ from dpfast.scaling.thresholds import (
     next_key,
     value_of,
 )
-from dpfast.solvers.pcn import averaging, clipping, covariance, curvature as curved, information
-from dpfast.solvers.pcn.histogram import COARSE, FINE, NormHistogram, bin_edges
+from dpfast.solvers.pcn import averaging, clipping, covariance, curvature as curved
+from dpfast.solvers.pcn.histogram import COARSE, FINE, bin_edges
 from dpfast.solvers.pcn.initial import (
     FIRST_PART,
     FIRST_RADIUS,
@@ -44,11 +44,12 @@ from dpfast.solvers.pcn.initial import (
     shrunken_coefficients,
 )
 from dpfast.solvers.pcn.plan import GRAM_NOISE, TINY, BudgetAllocation, Setting
-from dpfast.solvers.pcn.precondition import precondition, shrink
+from dpfast.solvers.pcn.precondition import shrink
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
-from dpfast.solvers.pcn.search import cutting_plane, trust_region
 from dpfast.solvers.pcn.stopping import StoppingRule
 from dpfast.solvers.pcn.weights import MIN_EIGENVALUE, choose_weight_exponent
+from tests.twins import decisions
+from tests.twins.decisions import NormHistogram, cutting_plane, precondition, trust_region
 
 Array = NDArray[np.float64]
 
@@ -204,7 +205,7 @@ def estimate_units(table: Table, columns: list[int], mu: float, label: int | Non
         for at, side, c in zip(places, sides, cells, strict=True)
     ]
     assert not any(histogram.ends_too_early for histogram in histograms)
-    scales = column_scales(histograms, max(complete, 1.0))
+    scales = decisions.column_scales(histograms, max(complete, 1.0))
     assert all(scale.detected for scale in scales), "the twin needs columns whose scale is seen"
     return scales
 
@@ -260,7 +261,7 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
     intercept = first_unwhiten[:, 0]
 
     def expected(theta: Array) -> Any:
-        return curved.gaussian_design_curvature(Linearization(theta, loss), intercept)
+        return decisions.gaussian_design_curvature(Linearization(theta, loss), intercept)
 
     # rounds of clipped scores, and the first step, which is one of them
     rounds, settled, planes = 0, False, ()
@@ -275,13 +276,13 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
         radius = budget.longest_radius(n, p) * typical**0.5
         weighted = rows * np.sqrt(curvature_of(rows @ theta))[:, None]
         gram = table.gram(weighted, radius, budget.matrix)
-        inner = precondition(shrink(gram, curved.gaussian_design_hessian(*shape)))  # type: ignore
+        inner = precondition(shrink(gram, decisions.gaussian_design_hessian(*shape)))  # type: ignore
         rows = rows @ inner.whiten
         score = score_of(table.rows @ (W @ theta))
         sizes = np.sqrt((rows * rows).sum(1))
         norms = table.norms(sizes * np.abs(score), COARSE, budget.histogram)
         per_bound = clipping.noise_per_bound(n, [budget.vector])
-        bound = clipping.choose_clipping_norm(norms, per_bound, p)[0]
+        bound = decisions.choose_clipping_norm(norms, per_bound, p)[0]
         largest = sizes * loss._score_bound_at(table.rows @ (W @ theta))
         short = np.minimum(1.0, bound / np.maximum(largest, TINY))
         answer = table.scores(rows * (score * short)[:, None], bound, budget.vector)[0]
@@ -308,7 +309,7 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
     radius = norms.choose_weight_radius(p, typical, 0.5 * GRAM_NOISE / longest**2)
     radius = min(longest, radius)
     gram = table.gram(weighted, radius, budget.matrix)
-    local = precondition(gram, curved.gaussian_design_hessian(*shape))  # type: ignore[arg-type]
+    local = precondition(gram, decisions.gaussian_design_hessian(*shape))  # type: ignore[arg-type]
     values, floor, noise = [part / typical for part in (local.values, local.floor, gram[1])]
     known = np.maximum(values - noise, 0.0) / np.maximum(values, floor)
     back, W = local.unwhiten, W @ local.whiten
@@ -326,7 +327,7 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
     if loss.curvature_varies:
         possible = sizes * loss._score_bound_at(rows @ theta)
         foreseen = table.norms(possible, FINE, budget.histogram)
-        longest_score = clipping.choose_clipping_norm(foreseen, per_bound, p, n=n)[0]
+        longest_score = decisions.choose_clipping_norm(foreseen, per_bound, p, n=n)[0]
     else:
         exponent = 1.0
         if values[0] >= MIN_EIGENVALUE:
@@ -335,7 +336,7 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
         factor = np.minimum(1.0, radius / np.maximum(lengths, TINY)) ** (2.0 * exponent)
     eta = rows @ theta
     score_norms = table.norms(sizes * np.abs(score_of(eta)) * reach(eta), COARSE, budget.histogram)
-    bound, bias = clipping.choose_clipping_norm(
+    bound, bias = decisions.choose_clipping_norm(
         score_norms, per_bound, p, longest_score, clipping.ASYMMETRY, foreseen, n
     )
 
@@ -354,7 +355,7 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
         undetermined = np.where(values <= floor, 1.0 - allocation.small_sample_factor(), 0.0)
     model = None
     if loss.curvature_varies:
-        model = curved.CurvatureModel(
+        model = decisions.CurvatureModel(
             local.whiten, back, model_at, (intercept, 0.0, 0.0), 1.0, shape, undetermined
         )
     theta, hessian, meat, min_meat, noises, step_noise = newton_steps(
@@ -411,7 +412,7 @@ def newton_steps(
         weights = np.array([meat.noise_scale**-2 for meat in meats])
         pooled = np.tensordot(weights / weights.sum(), [meat.value for meat in meats], 1)
         H = np.eye(p) if hessian is None else hessian
-        return information.information_bound(
+        return decisions.information_bound(
             H, pooled, weights.sum() ** -0.5, 1.0, model.undetermined, of_step
         )
 
@@ -425,15 +426,15 @@ def newton_steps(
         curvatures += [here] if here else []
         averaged += done > 0
         if done > before:
-            updated = curved.bfgs_update(hessian, *scores[-2:])
+            updated = decisions.bfgs_update(hessian, *scores[-2:])
             if model and updated is not hessian:
                 updated = model.bfgs_update(hessian, here, *scores[-2:])
             if updated is not hessian:
                 hessian, averaged = updated, averaged if converged else 1
         last, weights = scores[-averaged:], None
         if averaged > 1:
-            weights = averaging.inverse_variance_weights(last, hessian, curvatures[-averaged:])
-        step = averaging.averaged_newton_point(last, weights, hessian, bound_of(hessian, True))
+            weights = decisions.inverse_variance_weights(last, hessian, curvatures[-averaged:])
+        step = decisions.averaged_newton_point(last, weights, hessian, bound_of(hessian, True))
         step = step - theta
         if model:
             step = model.halfway(step, theta, hessian, here)
@@ -463,7 +464,7 @@ def newton_steps(
         found = bound_of(hessian)
         if found:
             H = np.eye(p) if hessian is None else hessian
-            hessian, min_meat, _ = information.apply_information_bound(H, *found)
+            hessian, min_meat, _ = decisions.apply_information_bound(H, *found)
     weights = np.array([meat.noise_scale**-2 for meat in meats])
     meat = np.tensordot(weights / weights.sum(), [meat.value for meat in meats], 1)
     return theta, hessian, meat, min_meat, [s.noise for s in scores[1 - before :]], noise

@@ -8,12 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.solvers.pcn.histogram import (
-    TRIED_PARTS,
-    NormHistogram,
-    mean_excess_over,
-    normal_excess,
-)
+from dpfast.kernels import decisions
+from dpfast.solvers.pcn.histogram import TRIED_PARTS, NormHistogram, normal_excess
+from dpfast.solvers.pcn.tail import tail_shapes
 
 Array = NDArray[np.float64]
 
@@ -67,21 +64,6 @@ def mean_asymmetry(p: int) -> float:
     return math.sqrt((one_sign + (p - one_sign) * ASYMMETRY**2) / p)
 
 
-def _undetected_excess(
-    rows: NormHistogram, scores: NormHistogram, score_variance: float, longest: float, bounds: Array
-) -> Array:
-    """Compute means of ``(norm - bound)^+`` over possible scores that were not detected."""
-    norms = np.minimum(rows.midpoints, longest)
-    longer = norms > scores.longest
-    shares, norms = rows.shares[longer], norms[longer]
-    probability = scores.longest / norms
-    # where all of them may be undetected in the octaves up to theirs, none is known to be short
-    probability[shares <= np.ceil(np.log2(1.0 / probability)) * scores.max_undetected] = 1.0
-    hidden = np.minimum(shares * probability, scores.max_undetected)
-    hidden = np.minimum(hidden, score_variance / norms**2)
-    return mean_excess_over(bounds, norms, hidden)
-
-
 def choose_clipping_norm(
     scores: NormHistogram,
     noise: float,
@@ -98,21 +80,8 @@ def choose_clipping_norm(
     """
     # Undetected scores may have a third moment half as large as the others'.  Clipping removes at
     # most 4/27 of it over the squared bound: a shorter bound saves less noise than its bias.
-    undetected_bias = 2.0 / 27.0 * ASYMMETRY * (scores.shares @ (scores.midpoints**3))
-    square = float(scores.shares @ (scores.midpoints**2))
-    min_norm = math.sqrt(NO_REASON / n * square / p) / noise
-    min_norm = min(min_norm, (2.0 / p) ** (1 / 6) * (undetected_bias / noise) ** (1 / 3))
-    largest = max(2.0 * scores.upper[-1], (foreseen or scores).upper[-1], min_norm)
-    candidates = min(largest, longest) * TRIED_PARTS
-    norms, shares, deviations = scores.extrapolate_tail(n)
-    norms = np.minimum(norms, longest)
-    excess = mean_excess_over(candidates, norms, shares)
-    if foreseen:
-        excess += _undetected_excess(
-            foreseen, scores, UNDETECTED_VARIATION * square / p, longest, candidates
-        )
-    errors = (p**0.5 * noise * np.maximum(candidates, min_norm)) ** 2
-    best = int((errors + (asymmetry * excess) ** 2).argmin())
-    doubt = DOUBT_PART * float(np.maximum(norms - candidates[best], 0.0) @ deviations)
-    bias = math.hypot(float(excess[best]), doubt)
-    return float(min(max(candidates[best], min_norm), longest)), bias
+    chosen, bias = decisions.choose_clipping_norm(
+        scores, noise, p, longest, asymmetry, foreseen, n, tail_shapes(), TRIED_PARTS,
+        ASYMMETRY, UNDETECTED_VARIATION, DOUBT_PART, NO_REASON,
+    )  # fmt: skip
+    return chosen, bias

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.preconditioned import Linearization
-from dpfast.kernels.linalg import eigh
+from dpfast.kernels import decisions
 from dpfast.models.losses import MASSES, NODES
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
@@ -46,22 +46,18 @@ def typical_curvature(slopes: Array, variance: float, across: float, along: floa
 
 def gaussian_design_hessian(slopes: Array, variance: float, across: float, along: float) -> Array:
     """Compute the expected Hessian for Gaussian covariates, curved otherwise along slopes."""
-    hessian = (along - across) / variance * (slopes[:, None] * slopes)
-    hessian.flat[:: slopes.size + 1] += across
-    return hessian
+    return np.asarray(decisions.design_hessian(slopes, variance, across, along))
 
 
 def gaussian_design_curvature(
     at: Linearization, intercept: Array | None, mean: float = 0.0, spread: float = 0.0
 ) -> GaussianCurvature:
     """Compute the expected curvatures for Gaussian covariates and offsets (Stein 1981)."""
-    slopes = at.theta
-    if intercept is not None:
-        level = float(intercept @ at.theta) / float(intercept @ intercept)
-        mean, slopes = mean + level, at.theta - level * intercept
-    variance = float(slopes @ slopes)
+    slopes, level, variance = decisions.split_slopes(at.theta, intercept)
+    mean += level
     values = at.loss._expected_curvature(mean + math.sqrt(variance + spread * spread) * NODES)
-    level, along = bounded_curvature(float(MASSES @ values)), float(MASSES @ (values * SQUARES))
+    level, along = decisions.mean_curvatures(values, MASSES, SQUARES)
+    level = bounded_curvature(level)
     if spread:  # offsets go with no slope
         along = level + variance / max(variance + spread * spread, TINY) * (along - level)
     along = max(MIN_CONDITION * level, min(MAX_CURVATURE, along)) if variance > TINY else level
@@ -74,23 +70,11 @@ def bfgs_update(curvature: Array | None, before: NoisyScore, here: NoisyScore) -
     Nocedal and Wright (2006), section 6.1.  It is also skipped where the update would not be
     positive definite.
     """
-    step, change = here.theta - before.theta, before.score - here.score
-    hessian_step = step if curvature is None else curvature @ step
-    size = math.hypot(*step.tolist())
-    predicted, observed = float(step @ hessian_step), float(step @ change)
-    doubt = SIGNAL_SDS * math.hypot(here.noise, before.noise) * size + step.size * before.noise**2
-    if not (abs(observed - predicted) > doubt and predicted > 0.0 and observed > 0.0):
-        return curvature
-    updated = np.eye(step.size) if curvature is None else curvature
-    updated = (
-        updated
-        - hessian_step[:, None] * hessian_step / predicted
-        + change[:, None] * change / observed
-    )
-    if not np.isfinite(updated).all():
-        return curvature
-    values = eigh(updated)[0]
-    return updated if values[0] > MIN_CONDITION * values[-1] else curvature
+    updated = decisions.bfgs_update(
+        curvature, before.theta, here.theta, before.score, here.score,
+        SIGNAL_SDS, before.noise, here.noise, MIN_CONDITION,
+    )  # fmt: skip
+    return curvature if updated is None else updated
 
 
 class CurvatureModel(NamedTuple):
@@ -110,8 +94,8 @@ class CurvatureModel(NamedTuple):
     ) -> Array:
         """Recompute a step with the curvature at its midpoint."""
         half = self.expected(theta + 0.5 * trust_region(self.whiten @ step, now[1]) * step) or now
-        change = step if curvature is None else curvature @ step
-        return np.asarray(np.linalg.solve(self.transported(curvature, now, half), change))
+        there = self.transported(curvature, now, half)
+        return np.asarray(decisions.solve_after(curvature, step, there))
 
     def expected(
         self, theta: Array, known: GaussianCurvature | None = None
@@ -130,18 +114,7 @@ class CurvatureModel(NamedTuple):
         self, curvature: Array | None, was: GaussianCurvature, here: GaussianCurvature
     ) -> Array:
         """Transport a curvature to another point, by the ratio of the expected curvatures."""
-        (new, size, new_across, new_along), (old, before, old_across, old_along) = here, was
-        # square roots of both curvatures, the second one's inverse
-        to_root = (new_along**0.5 - new_across**0.5) / size
-        from_inverse_root = (old_along**-0.5 - old_across**-0.5) / before
-        slopes = np.array([new, old])
-        cross = to_root * (new @ old) * from_inverse_root
-        core = np.array(
-            [[to_root * old_across**-0.5, cross], [0.0, from_inverse_root * new_across**0.5]]
-        )
-        turn = (slopes @ self.whiten).T @ core @ (slopes @ self.back.T)
-        turn.flat[:: len(turn) + 1] += (new_across / old_across) ** 0.5
-        return turn @ turn.T if curvature is None else turn @ curvature @ turn.T
+        return np.asarray(decisions.transport(self.whiten, self.back, curvature, was, here))
 
     def bfgs_update(
         self, curvature: Array | None, now: GaussianCurvature, before: NoisyScore, here: NoisyScore

@@ -16,7 +16,8 @@ from dpfast.curator.preconditioned import (
     PreconditionedQueries,
     RowClipping,
 )
-from dpfast.solvers.pcn.tail import BEYOND, EVENLY, FINER, TAIL_OCTAVES, tail_posterior
+from dpfast.kernels import decisions
+from dpfast.solvers.pcn.tail import TAIL_OCTAVES, tail_shapes
 
 Array = NDArray[np.float64]
 
@@ -57,30 +58,6 @@ N_FINE_BINS = len(bin_edges(FINE))
 RUN_LENGTH = 4
 
 
-def mean_excess_over(bounds: Array, norms: Array, shares: Array) -> Array:
-    """Compute means of ``(norm - bound)^+`` for increasing norms: linear between them."""
-    knots, means = np.zeros(norms.size + 1), np.zeros(norms.size + 1)
-    knots[1:] = norms
-    means[-2::-1] = (shares[::-1].cumsum() * (norms - knots[:-1])[::-1]).cumsum()
-    return np.interp(bounds, knots, means)
-
-
-def _sums(shares: NDArray[Any]) -> Array:
-    """Sum every run of neighbouring bins."""
-    return np.correlate(shares, _ONES, "valid")
-
-
-_ONES = np.ones(RUN_LENGTH)
-
-
-def _last_octaves(shares: Array, last: int, per_octave: int) -> Array:
-    """Sum bins to the octave of the last detected bin, the one before, and those beyond."""
-    before, beyond = np.zeros(2 * per_octave), np.zeros(TAIL_OCTAVES * per_octave)
-    padded = np.concatenate([before, shares, beyond])
-    octaves = padded[last + 1 : last + 1 + (TAIL_OCTAVES + 2) * per_octave]
-    return np.asarray(octaves.reshape(-1, per_octave).sum(axis=1))
-
-
 #: Octaves of a histogram without a tail.
 NO_TAIL = np.zeros(TAIL_OCTAVES + 2)
 
@@ -103,35 +80,13 @@ class NormHistogram(NamedTuple):
         shares: Array, noise_scale: float, per_octave: int, unit: float = 1.0
     ) -> NormHistogram:
         """Detect the bins above their noise: single ones, and runs around the mode."""
-        mode, fine, detected = (
-            int(shares.argmax()),
-            per_octave > 1,
-            shares > SINGLE_BIN_SDS * noise_scale,
-        )
-        detected[mode] = True
-        if fine:  # a run around the mode; and several bins by their sum, whose noise is smaller
-            gaps = (shares <= NEIGHBOUR_SDS * noise_scale).nonzero()[0]
-            gaps = gaps[gaps != mode]
-            k = int(gaps.searchsorted(mode))
-            detected[gaps[k - 1] + 1 if k else 0 : gaps[k] if k < len(gaps) else len(shares)] = True
-            sums, undetected = _sums(shares), _sums(detected) < 0.5
-            for first in (
-                undetected & (sums > SINGLE_BIN_SDS * noise_scale * RUN_LENGTH**0.5)
-            ).nonzero()[0]:
-                some = slice(first, first + RUN_LENGTH)
-                detected[some] |= shares[some] > noise_scale
-        last = int(detected.nonzero()[0][-1])
-        octaves = _last_octaves(shares, last, per_octave)
-        edges, shares = unit * bin_edges(per_octave)[detected], np.maximum(shares[detected], 0.0)
-        midpoints = edges * 2.0 ** (-0.5 / per_octave)
+        shares, upper, midpoints, octaves, before_mode = decisions.detect_bins(
+            shares, noise_scale, per_octave, bin_edges(per_octave), unit,
+            SINGLE_BIN_SDS, NEIGHBOUR_SDS, RUN_LENGTH, TAIL_OCTAVES,
+        )  # fmt: skip
+        undetected, octave_noise = SINGLE_BIN_SDS * noise_scale, noise_scale * per_octave**0.5
         return NormHistogram(
-            shares,
-            edges,
-            midpoints,
-            SINGLE_BIN_SDS * noise_scale,
-            octaves,
-            noise_scale * per_octave**0.5,
-            mode > last - per_octave,
+            shares, upper, midpoints, undetected, octaves, octave_noise, before_mode
         )
 
     @property
@@ -140,7 +95,7 @@ class NormHistogram(NamedTuple):
 
     def mean_square(self, bound: float) -> float:
         """Return the mean square of norms clipped at a bound."""
-        return float(self.shares @ (np.minimum(self.midpoints, bound) ** 2))
+        return float(decisions.mean_square(self, bound))
 
     def mean_of_squares(self) -> float:
         """Return the mean norm, weighted by the squared norms."""
@@ -167,9 +122,7 @@ class NormHistogram(NamedTuple):
 
     def mean_excess(self, radius: float, exponent: float) -> float:
         """Compute the mean ``(radius^2e a^(2-2e) - radius^2)^+``, with e the exponent."""
-        discounted = radius ** (2.0 * exponent) * self.midpoints ** (2.0 - 2.0 * exponent)
-        over = self.shares @ np.maximum(discounted - radius**2, 0.0)
-        return float(over / max(np.add.reduce(self.shares), 1e-300))
+        return float(decisions.mean_excess(self, radius, exponent))
 
     def rescaled(self, unit: float) -> NormHistogram:
         """Return the histogram in another unit of length."""
@@ -177,10 +130,7 @@ class NormHistogram(NamedTuple):
 
     def choose_weight_radius(self, p: int, typical: float, noise: float) -> float:
         """Choose the radius with the smallest sum of relative excess and noise."""
-        candidates = self.upper[-1] * TRIED_PARTS[:64]
-        squares = mean_excess_over(candidates**2, self.upper**2, self.shares)
-        excess = squares / (p * typical * float(np.add.reduce(self.shares)))
-        return float(candidates[(excess + noise * candidates**2).argmin()])
+        return float(decisions.choose_weight_radius(self, p * typical, noise, TRIED_PARTS[:64]))
 
     def median(self) -> float:
         """Return the norm that half of the detected records exceed."""
@@ -190,7 +140,7 @@ class NormHistogram(NamedTuple):
     def tail(self, bounds: Array, n: float = math.inf) -> Array:
         """Compute means of ``(norm - bound)^+``, with the expected tail."""
         norms, shares, _ = self.extrapolate_tail(n)
-        return mean_excess_over(bounds, norms, shares)
+        return np.asarray(decisions.mean_excess_over(bounds, norms, shares))
 
     def undetected_square(self) -> float:
         """Return a likely largest mean of squared norms beyond the last detected octave."""
@@ -200,8 +150,7 @@ class NormHistogram(NamedTuple):
 
     def clipped_square(self, bound: float, n: float = math.inf) -> float:
         """Compute the mean ``(norm^2 - bound^2)^+``, with the expected tail."""
-        norms, shares, _ = self.extrapolate_tail(n)
-        return float(shares @ np.maximum(norms**2 - bound**2, 0.0))
+        return float(decisions.clipped_square(self, bound, n, tail_shapes()))
 
     def extrapolate_tail(self, n: float = math.inf) -> tuple[Array, Array, Array]:
         """Add the tail of n records' norms; shares are spread evenly over points of the bins.
@@ -213,21 +162,12 @@ class NormHistogram(NamedTuple):
         shares, deviations : ndarray of shape (m,)
             Posterior means and standard deviations, which are zero in detected bins.
         """
-        tail = tail_posterior(self.octaves, self.octave_noise, n, self.before_mode)
-        detected = (self.shares / FINER).repeat(FINER)
-        width = (self.midpoints[-1] / self.longest) ** 2
-        norms = (self.upper[:, None] * width ** EVENLY[::-1]).ravel()  # they increase
-        return (
-            np.concatenate([norms, self.longest * BEYOND]),
-            np.concatenate([detected, tail.mean]),
-            np.concatenate([np.zeros(detected.size), tail.deviation]),
-        )
+        norms, shares, deviations = decisions.extrapolate_tail(self, n, tail_shapes())
+        return norms, shares, deviations
 
     def downweighted_share(self, radius: float, power: float) -> float:
         """Return the part of these squared norms that weights with this radius and power remove."""
-        squares = self.shares * self.midpoints**2
-        remaining = squares @ (np.minimum(1.0, radius / self.midpoints) ** (2.0 * power))
-        return 1.0 - float(remaining) / max(float(np.add.reduce(squares)), 1e-300)
+        return float(decisions.downweighted_share(self, radius, power))
 
     def clipped_off(self, spread: float, radius: float, power: float, bound: float) -> float:
         """Compute the mean ``(|s|^2 - bound^2)^+`` of these rows' scores for normal residuals."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.kernels.linalg import eigh
+from dpfast.kernels import decisions
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.scores import SIGNAL_SDS
 
@@ -43,10 +43,8 @@ def relative_variances(curvature: Array, meat: Array, noise: float) -> tuple[Arr
     noise : float
         Noise of an entry, summed over the directions.
     """
-    values, vectors = eigh(curvature)
-    white = vectors / np.sqrt(np.maximum(values, TINY))
-    values, rotation = eigh(white.T @ meat @ white)
-    return values, white @ rotation, noise * float(np.vdot(white, white))
+    values, columns, square = decisions.relative_variances(curvature, meat)
+    return values, columns, noise * square
 
 
 def information_bound(
@@ -58,16 +56,10 @@ def information_bound(
     ``factor``.  Where that is known, the bound of a step is twice the variance: the model may be
     wrong.  Columns without determined curvature have no bound: their scores do not vary.
     """
-    values, columns, noise_in_all = relative_variances(known, meat, noise)
-    values = np.maximum(values, 0.0)
-    reference = max(factor, median_of_sorted(values), TINY)
-    doubt = math.sqrt(2.0 / len(columns)) * noise_in_all
-    shares = np.minimum(reference, values + doubt) / reference
-    if of_step and factor > 0.0:
-        shares = np.minimum(shares / MIN_VARIATION, 1.0)
-    if undetermined is not None:
-        shares += (1.0 - shares) * (undetermined @ (columns**2) / np.add.reduce(columns**2))
-    return columns, shares, values, doubt, reference
+    bound: InformationBound = decisions.information_bound(
+        known, meat, noise, factor, undetermined, of_step, MIN_VARIATION
+    )
+    return bound
 
 
 def apply_information_bound(
@@ -84,9 +76,10 @@ def apply_information_bound(
     n_hidden : int
         Number of directions that are too noisy.
     """
-    dual, minima = curvature @ columns, reference * np.where(shares < 1.0, shares, 0.0)
+    minima = reference * np.where(shares < 1.0, shares, 0.0)
     n_hidden = int(np.count_nonzero((values < doubt) & (SIGNAL_SDS * shares < 1.0)))
-    return (dual * shares) @ dual.T, (dual * minima) @ dual.T, n_hidden
+    bounded, min_meat = decisions.apply_information_bound(curvature, columns, shares, minima)
+    return bounded, min_meat, n_hidden
 
 
 def overstated_curvature(columns: Array, shares: Array) -> Array | None:

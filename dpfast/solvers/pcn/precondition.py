@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Answer
 from dpfast.curator.preconditioned import PreconditionedQueries
-from dpfast.kernels.linalg import eigh
+from dpfast.kernels import decisions
 from dpfast.solvers.pcn.plan import CHECK, MAX_WHITENINGS, TINY, WHITENING, Budgets
 
 Array = NDArray[np.float64]
@@ -108,10 +108,8 @@ def precondition(gram: Answer, expected: Array | None = None) -> Preconditioner:
 
     An eigenvalue within noise is as expected, if that is smaller.
     """
-    (values, vectors), floor = eigh(gram.value), noise_floor(gram)
-    floors = floor if expected is None else np.minimum(floor, (expected @ vectors * vectors).sum(0))
-    roots = np.sqrt(np.maximum(values, floors))
-    return Preconditioner(vectors / roots, (vectors * roots).T, values, floor)
+    floor = noise_floor(gram)
+    return Preconditioner(*decisions.precondition(gram.value, floor, expected), floor)
 
 
 def noise_floor(gram: Answer) -> float:

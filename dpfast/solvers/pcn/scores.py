@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer
+from dpfast.kernels import decisions
 
 Array = NDArray[np.float64]
 
@@ -29,9 +30,8 @@ class NoisyScore(NamedTuple):
     @property
     def debiased_squared_norm(self) -> tuple[float, float]:
         """Squared norm of the score without its noise's part, and the noise's part."""
-        error = self.score.size * self.noise**2
-        square = float(self.score @ self.score) - error
-        return square if square > 0.0 else 0.0, error
+        square, error = decisions.squared_norm(self.score, self.noise)
+        return square, error
 
 
 def pooled_mean(mean: NoisyMeat | None, answer: Answer) -> NoisyMeat:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.kernels import decisions
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
 
@@ -27,16 +28,7 @@ def cutting_plane(step: Array, scores: Sequence[NoisyScore]) -> float:
     A step that would go too far beyond a plane ends halfway to it.  Planes within noise are
     ignored.
     """
-    part, here = 1.0, scores[-1].theta
-    for previous in scores[:-1]:
-        slope = -float(previous.score @ step)
-        if slope > 0.0:
-            difference = here - previous.theta
-            to_plane = float(previous.score @ difference)
-            beyond = slope > CUTTING_PLANE_PART * to_plane > 0.0
-            if beyond and to_plane > SIGNAL_SDS * previous.noise * math.hypot(*difference.tolist()):
-                part = min(part, 0.5 * to_plane / slope)
-    return part
+    return float(decisions.cutting_plane(step, scores, CUTTING_PLANE_PART, SIGNAL_SDS))
 
 
 def trust_region(step: Array, variance: float) -> float:
@@ -44,6 +36,5 @@ def trust_region(step: Array, variance: float) -> float:
 
     Predictors move by at most a constant, or by half of the slopes' spread.
     """
-    return min(
-        1.0, max(TRUST_REGION, 0.5 * math.sqrt(variance)) / max(math.hypot(*step.tolist()), TINY)
-    )
+    longest = max(TRUST_REGION, 0.5 * math.sqrt(variance))
+    return min(1.0, longest / max(decisions.length(step), TINY))

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.kernels import decisions
+
 Array = NDArray[np.float64]
 
 #: Octaves of a tail, and points in each.
@@ -39,6 +41,12 @@ class Tail(NamedTuple):
 
 
 @lru_cache(maxsize=1)
+def tail_shapes() -> tuple[Array, Array, float, Array, Array]:
+    """Return the grid of tails with their misfit, and the points of an octave and of a tail."""
+    shares, profiles = _grid()
+    return shares, np.ascontiguousarray(profiles), MISFIT, EVENLY, BEYOND
+
+
 def _grid() -> tuple[Array, Array]:
     """Return shares by octave, relative to the last detected one, and profiles of an octave."""
     ratio, change = (axis.ravel()[:, None] for axis in np.meshgrid(RATIOS, ACCELERATIONS))
@@ -62,18 +70,4 @@ def tail_posterior(octaves: Array, noise: float, n: float, before_mode: bool) ->
     before_mode : bool
         True if the first octave is no part of the tail.
     """
-    shapes, profiles = _grid()
-    shares = max(float(octaves[1]), 1e-300) * shapes
-    spread = shares / n + (MISFIT * shares) ** 2
-    variance = np.maximum(spread + noise**2, 1e-300)
-    likelihood = (-0.5 * ((octaves - shares) ** 2 / variance + np.log(variance)))[:, before_mode:]
-    log_weights = likelihood.sum(axis=1)
-    weights = np.exp(log_weights - log_weights.max())
-    weights /= weights.sum()
-    # an octave deviates from its tail as far as its noisy share shows
-    part = (spread / variance)[:, 2:]
-    means = np.maximum(shares[:, 2:] + part * (octaves - shares)[:, 2:], 0.0)
-    mean, square = weights @ means, weights @ (means**2 + part * noise**2)
-    deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
-    profile = weights @ profiles
-    return Tail(np.outer(mean, profile).ravel(), np.outer(deviation, profile).ravel())
+    return Tail(*decisions.tail_posterior(octaves, noise, n, before_mode, tail_shapes()))

@@ -1,0 +1,313 @@
+# Whitening, expected and updated curvatures, and the information bound; part of decisions.pyx.
+
+def precondition(gram, double floor, expected):
+    """Compute whitening, its inverse and the eigenvalues; see ``precondition``.
+
+    An eigenvalue is at least ``floor``, or as expected if that is smaller.
+    """
+    cdef list copies = []
+    cdef cnp.ndarray source = _square(gram, "gram")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(source, 0), i, j, k
+    cdef cnp.ndarray whiten = _new_matrix(p), unwhiten = _new_matrix(p), values = _new_vector(p)
+    cdef const double *target = NULL
+    cdef double *w = _data(values)
+    cdef double *forward = _data(whiten)
+    cdef double *back = _data(unwhiten)
+    cdef double limit, root, entry
+    if expected is not None:
+        target = _of(expected, p * p, copies)
+    cdef cnp.ndarray room = _new_vector(p * p)
+    cdef double *scratch = _data(room)
+    cdef int status = symmetric_eigen(_data(source), p, w, back, scratch)
+    for k in range(p):
+        limit = floor
+        if target != NULL:
+            entry = 0.0
+            for i in range(p):
+                entry += back[k * p + i] * _dot(target + i * p, back + k * p, p)
+            limit = _smaller(floor, entry)
+        root = sqrt(_larger(w[k], limit))
+        for i in range(p):
+            forward[i * p + k] = back[k * p + i] / root
+            back[k * p + i] *= root
+    _check_memory(status)
+    return whiten, unwhiten, values
+
+
+def split_slopes(theta, intercept):
+    """Split coefficients in those along the intercept and the slopes.
+
+    Returns
+    -------
+    slopes : ndarray of shape (p,)
+    level : float
+    variance : float
+        Squared norm of the slopes.
+    """
+    cdef list copies = []
+    cdef cnp.ndarray whole = _float_array(theta, "theta")
+    cdef Py_ssize_t p = len(whole), i
+    cdef const double *along = NULL if intercept is None else _of(intercept, p, copies)
+    cdef const double *all_ = _data(whole)
+    cdef cnp.ndarray slopes = _new_vector(p)
+    cdef double *out = _data(slopes)
+    cdef double level = 0.0
+    if along != NULL:
+        level = _dot(along, all_, p) / _dot(along, along, p)
+    for i in range(p):
+        out[i] = all_[i] - level * along[i] if along != NULL else all_[i]
+    return slopes, level, _dot(out, out, p)
+
+
+def mean_curvatures(values, masses, squares):
+    """Average curvatures over normal predictors, and their products with squared predictors."""
+    cdef list copies = []
+    cdef Py_ssize_t size = len(masses), i
+    cdef const double *value = _of(values, size, copies)
+    cdef const double *mass = _of(masses, size, copies)
+    cdef const double *square = _of(squares, size, copies)
+    cdef double level = 0.0, along = 0.0
+    for i in range(size):
+        level += mass[i] * value[i]
+        along += mass[i] * (value[i] * square[i])
+    return level, along
+
+
+def design_hessian(slopes, double variance, double across, double along):
+    """Compute a Hessian of one curvature across the slopes and another along them."""
+    cdef cnp.ndarray given = _float_array(slopes, "slopes")
+    cdef Py_ssize_t p = len(given), i, j
+    cdef cnp.ndarray out = _new_matrix(p)
+    cdef const double *slope = _data(given)
+    cdef double factor = (along - across) / variance
+    for i in range(p):
+        for j in range(p):
+            _data(out)[i * p + j] = factor * (slope[i] * slope[j])
+        _data(out)[i * p + i] += across
+    return out
+
+
+cdef void _rank_two(const double *left, const double *right, double factor, Py_ssize_t p,
+                    double *out) noexcept nogil:
+    """Add `factor left right'` to a matrix."""
+    cdef Py_ssize_t i, j
+    cdef double entry
+    for i in range(p):
+        entry = factor * left[i]
+        for j in range(p):
+            out[i * p + j] += entry * right[j]
+
+
+cdef void _transport(const double *whiten, const double *back, const double *curvature,
+                     const double *old, double before, double old_across, double old_along,
+                     const double *new, double size, double new_across, double new_along,
+                     Py_ssize_t p, double *memory, double *out) noexcept nogil:
+    """Transport a curvature, the identity if it is NULL; `memory` has 2 p*p + 4 p numbers."""
+    cdef double *turn = memory
+    cdef double *scratch = memory + p * p
+    cdef double *vectors = scratch + p * p  # of the new slopes and of the old, mapped and back
+    cdef Py_ssize_t i, j
+    # square roots of both curvatures, the second one's inverse
+    cdef double to_root = (sqrt(new_along) - sqrt(new_across)) / size
+    cdef double from_inverse = (1.0 / sqrt(old_along) - 1.0 / sqrt(old_across)) / before
+    cdef double cross = to_root * _dot(new, old, p) * from_inverse
+    memset(turn, 0, p * p * sizeof(double))
+    memset(vectors, 0, 2 * p * sizeof(double))
+    for i in range(p):
+        for j in range(p):
+            vectors[j] += whiten[i * p + j] * new[i]
+            vectors[p + j] += whiten[i * p + j] * old[i]
+        vectors[2 * p + i] = _dot(back + i * p, new, p)
+        vectors[3 * p + i] = _dot(back + i * p, old, p)
+    _rank_two(vectors, vectors + 2 * p, to_root / sqrt(old_across), p, turn)
+    _rank_two(vectors, vectors + 3 * p, cross, p, turn)
+    _rank_two(vectors + p, vectors + 3 * p, from_inverse * sqrt(new_across), p, turn)
+    for i in range(p):
+        turn[i * p + i] += sqrt(new_across / old_across)
+    if curvature != NULL:
+        congruent(turn, curvature, p, scratch, out)
+        return
+    for i in range(p):
+        for j in range(p):
+            scratch[i * p + j] = turn[j * p + i]
+    multiply(turn, scratch, p, out)
+
+
+def transport(whiten, back, curvature, was, here):
+    """Transport a curvature by the ratio of the expected curvatures at two points."""
+    cdef list copies = []
+    cdef Py_ssize_t p = len(whiten)
+    cdef cnp.ndarray forward = _float_array(whiten, "whiten"), inverse = _float_array(back, "back")
+    cdef cnp.ndarray start, out = _new_matrix(p)
+    cdef const double *known = NULL
+    if curvature is not None:
+        start = _square(curvature, "curvature")
+        known = _of(start, p * p, copies)
+    old, before, old_across, old_along = was
+    new, size, new_across, new_along = here
+    cdef cnp.ndarray room = _new_vector(2 * p * p + 4 * p)
+    cdef double *memory = _data(room)
+    _transport(_of(forward, p * p, copies), _of(inverse, p * p, copies), known, _of(old, p, copies), before, old_across,
+               old_along, _of(new, p, copies), size, new_across, new_along, p, memory, _data(out))
+    return out
+
+
+def bfgs_update(curvature, step_from, step_to, score_from, score_to, double doubt_sds,
+                double noise_from, double noise_to, double min_condition):
+    """Update a Hessian by BFGS; None where the change of the scores is below its noise."""
+    cdef list copies = []
+    cdef Py_ssize_t p = len(step_to), i, j
+    cdef const double *a = _of(step_from, p, copies)
+    cdef const double *b = _of(step_to, p, copies)
+    cdef const double *s = _of(score_from, p, copies)
+    cdef const double *t = _of(score_to, p, copies)
+    cdef cnp.ndarray start, out
+    cdef const double *known = NULL
+    cdef double *updated
+    cdef double size, predicted, observed, doubt
+    cdef bint positive = False
+    cdef int status
+    if curvature is not None:
+        start = _square(curvature, "curvature")
+        known = _of(start, p * p, copies)
+    cdef cnp.ndarray room = _new_vector(3 * p + 2 * p * p)
+    cdef double *memory = _data(room)
+    cdef double *step = memory
+    cdef double *change = memory + p
+    cdef double *hessian_step = memory + 2 * p
+    cdef double *values = memory
+    for i in range(p):
+        step[i] = b[i] - a[i]
+        change[i] = s[i] - t[i]
+    for i in range(p):
+        hessian_step[i] = step[i] if known == NULL else _dot(known + i * p, step, p)
+    size = sqrt(_dot(step, step, p))
+    predicted, observed = _dot(step, hessian_step, p), _dot(step, change, p)
+    doubt = doubt_sds * hypot(noise_to, noise_from) * size + p * noise_from * noise_from
+    if not (fabs(observed - predicted) > doubt and predicted > 0.0 and observed > 0.0):
+        return None
+    out = _new_matrix(p)
+    updated = _data(out)
+    for i in range(p):
+        for j in range(p):
+            updated[i * p + j] = (i == j) if known == NULL else known[i * p + j]
+            updated[i * p + j] -= hessian_step[i] * hessian_step[j] / predicted
+            updated[i * p + j] += change[i] * change[j] / observed
+    status = symmetric_eigen(updated, p, values, memory + 3 * p, memory + 3 * p + p * p)
+    positive = status == 0 and values[0] > min_condition * values[p - 1]
+    _check_memory(status)
+    return out if positive else None
+
+
+cdef int _relative(const double *curvature, const double *meat, Py_ssize_t p, double *values,
+                   double *columns, double *memory, double *square) noexcept nogil:
+    """Fill variances and columns (as columns) of :func:`relative_variances`.
+
+    `memory` has 4 p*p numbers; `square` is the squared norm of the whitening.
+    """
+    cdef double *white = memory
+    cdef double *scratch = memory + p * p
+    cdef double *other = memory + 2 * p * p
+    cdef double *rotation = memory + 3 * p * p
+    cdef Py_ssize_t i, k
+    cdef double root
+    cdef int status = symmetric_eigen(curvature, p, values, white, scratch)
+    if status < 0:
+        return status
+    for k in range(p):  # rows are whitened eigenvectors: W' of the whitening W
+        root = sqrt(_larger(values[k], TINY))
+        for i in range(p):
+            white[k * p + i] /= root
+    square[0] = _dot(white, white, p * p)
+    congruent(white, meat, p, scratch, other)
+    status = symmetric_eigen(other, p, values, rotation, scratch)
+    if status < 0:
+        return status
+    multiply(rotation, white, p, scratch)  # rows are the columns
+    for k in range(p):
+        for i in range(p):
+            columns[i * p + k] = scratch[k * p + i]
+    return 0
+
+
+def relative_variances(curvature, meat):
+    """Compute variances of scores along columns of curvature 1, in which they do not covary.
+
+    Returns
+    -------
+    values : ndarray of shape (p,)
+        Increasing.
+    columns : ndarray of shape (p, p)
+    square : float
+        Squared norm of the columns.
+    """
+    cdef list copies = []
+    cdef cnp.ndarray H = _square(curvature, "curvature"), Q = _square(meat, "meat")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(H, 0)
+    cdef cnp.ndarray values = _new_vector(p), columns = _new_matrix(p)
+    cdef double square = 0.0
+    cdef cnp.ndarray room = _new_vector(4 * p * p)
+    cdef double *memory = _data(room)
+    cdef int status = _relative(_data(H), _of(Q, p * p, copies), p, _data(values), _data(columns), memory,
+                                &square)
+    _check_memory(status)
+    return values, columns, square
+
+
+def information_bound(known, meat, double noise, double factor, undetermined, bint of_step,
+                      double min_variation):
+    """Compute the bound of a Hessian by the variance of the scores; see ``information_bound``."""
+    cdef list copies = []
+    cdef cnp.ndarray H = _square(known, "curvature"), Q = _square(meat, "meat")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(H, 0), i, k
+    cdef cnp.ndarray values = _new_vector(p), columns = _new_matrix(p), shares = _new_vector(p)
+    cdef const double *hidden = NULL if undetermined is None else _of(undetermined, p, copies)
+    cdef double *value = _data(values)
+    cdef double *share = _data(shares)
+    cdef double square = 0.0, doubt, reference, of_hidden, total, entry
+    cdef cnp.ndarray room = _new_vector(4 * p * p)
+    cdef double *memory = _data(room)
+    cdef int status = _relative(_data(H), _of(Q, p * p, copies), p, value, _data(columns), memory, &square)
+    _check_memory(status)
+    for k in range(p):
+        value[k] = _larger(value[k], 0.0)
+    reference = _larger(_larger(factor, 0.5 * (value[(p - 1) // 2] + value[p // 2])), TINY)
+    doubt = sqrt(2.0 / p) * noise * square
+    for k in range(p):
+        share[k] = _smaller(reference, value[k] + doubt) / reference
+        if of_step and factor > 0.0:
+            share[k] = _smaller(share[k] / min_variation, 1.0)
+        if hidden != NULL:
+            of_hidden, total = 0.0, 0.0
+            for i in range(p):
+                entry = _data(columns)[i * p + k]
+                of_hidden += hidden[i] * entry * entry
+                total += entry * entry
+            share[k] += (1.0 - share[k]) * (of_hidden / total)
+    return columns, shares, values, doubt, reference
+
+
+def apply_information_bound(curvature, columns, shares, minima):
+    """Compute the bounded Hessian, and the smallest score variance where the bound applies."""
+    cdef list copies = []
+    cdef cnp.ndarray H = _square(curvature, "curvature")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(H, 0), i, k
+    cdef const double *share = _of(shares, p, copies)
+    cdef const double *minimum = _of(minima, p, copies)
+    cdef cnp.ndarray bounded = _new_matrix(p), meat = _new_matrix(p)
+    cdef cnp.ndarray room = _new_vector(3 * p * p)
+    cdef double *memory = _data(room)
+    cdef double *dual = memory
+    cdef double *left = memory + p * p
+    cdef double *right = memory + 2 * p * p
+    multiply(_data(H), _of(columns, p * p, copies), p, dual)
+    for i in range(p):
+        for k in range(p):
+            right[k * p + i] = dual[i * p + k]
+            left[i * p + k] = dual[i * p + k] * share[k]
+    multiply(left, right, p, _data(bounded))
+    for i in range(p):
+        for k in range(p):
+            left[i * p + k] = dual[i * p + k] * minimum[k]
+    multiply(left, right, p, _data(meat))
+    return bounded, meat

@@ -1,0 +1,265 @@
+"""Compiled decisions about released numbers against their twins in plain NumPy."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from dpfast.curator import Answer
+from dpfast.curator.preconditioned import Linearization
+from dpfast.models import Huber, LeastSquares, LogCosh, Logistic, Poisson
+from dpfast.scaling import distances
+from dpfast.solvers.pcn import (
+    averaging,
+    clipping,
+    curvature,
+    histogram,
+    information,
+    precondition,
+    search,
+    tail,
+)
+from dpfast.solvers.pcn.scores import NoisyScore
+from tests.twins import decisions as twin
+
+SIZES = (1, 2, 5, 8, 9, 17, 30)  # rotations, LAPACK, loops, BLAS
+
+
+def close(found, expected, rtol=1e-9, atol=1e-12):
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
+
+
+def noisy_shares(rng, per_octave):
+    """Noisy shares of lognormal, heavy-tailed or few norms."""
+    n = int(rng.choice([50, 1000, 100_000]))
+    edges = histogram.bin_edges(per_octave)
+    norms = np.abs(rng.standard_t(rng.choice([1.5, 3.0, 30.0]), n)) * np.exp(rng.uniform(-3, 5))
+    shares = np.bincount(np.searchsorted(edges[:-1], norms), minlength=len(edges)) / n
+    noise = float(np.exp(rng.uniform(-9.0, -1.0)))
+    return shares + noise * rng.normal(size=len(shares)), noise
+
+
+def histograms(seed, per_octave=None):
+    rng = np.random.default_rng(seed)
+    per_octave = per_octave or int(rng.integers(1, 3))
+    arguments = *noisy_shares(rng, per_octave), per_octave, float(np.exp(rng.normal()))
+    return (
+        histogram.NormHistogram.from_noisy_shares(*arguments),
+        twin.NormHistogram.from_noisy_shares(*arguments),
+    )
+
+
+def symmetric(rng, p, definite=True):
+    A = rng.normal(size=(p, p))
+    return A @ A.T / p + 0.05 * np.eye(p) if definite else A + A.T
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_same_bins_are_detected(seed):
+    ours, theirs = histograms(seed)
+    for one, other in zip(ours, theirs, strict=True):
+        close(one, other, rtol=1e-13)
+
+
+def test_bins_are_detected_from_any_memory():
+    shares, noise = noisy_shares(np.random.default_rng(3), 2)
+    strided = np.repeat(shares, 2)[::2]
+    assert not strided.flags.c_contiguous
+    for one, other in zip(
+        histogram.NormHistogram.from_noisy_shares(strided, noise, 2),
+        histogram.NormHistogram.from_noisy_shares(shares, noise, 2),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("n", [40.0, 1e5, np.inf])
+def test_tails_and_means_of_histograms(seed, n):
+    ours, theirs = histograms(seed)
+    first, second = ours.extrapolate_tail(n), theirs.extrapolate_tail(n)
+    for one, other in zip(first, second, strict=True):
+        close(one, other, atol=1e-9 * max(ours.shares.max(), 1e-300))
+    posterior = tail.tail_posterior(ours.octaves, ours.octave_noise, n, ours.before_mode)
+    for one, other in zip(
+        posterior,
+        twin.tail_posterior(ours.octaves, ours.octave_noise, n, ours.before_mode),
+        strict=True,
+    ):
+        close(one, other, atol=1e-9 * max(ours.shares.max(), 1e-300))
+    bound = 0.3 * ours.longest
+    bounds = ours.longest * np.array([3.0, 1.0, 0.7, 1e-3])
+    close(ours.tail(bounds, n), theirs.tail(bounds, n))
+    close(ours.clipped_square(bound, n), theirs.clipped_square(bound, n))
+    close(ours.mean_square(bound), theirs.mean_square(bound))
+    close(ours.undetected_square(), theirs.undetected_square(), rtol=1e-8)
+    for power in (0.0, 0.25, 1.0):
+        close(ours.mean_excess(bound, power), theirs.mean_excess(bound, power))
+        close(ours.downweighted_share(bound, power), theirs.downweighted_share(bound, power))
+    chosen = ours.choose_weight_radius(5, 1.3, 1e-3), theirs.choose_weight_radius(5, 1.3, 1e-3)
+    close(*chosen)
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("foresees", [False, True])
+def test_clipping_norms(seed, foresees):
+    rng = np.random.default_rng(seed)
+    (ours, theirs), noise = histograms(seed, 1), float(np.exp(rng.uniform(-9.0, -2.0)))
+    longest = float(rng.choice([np.inf, 0.6 * ours.longest, 3.0 * ours.longest]))
+    ahead = histograms(seed + 100, 2) if foresees else (None, None)
+    n = float(rng.choice([100, 1e4, np.inf]))
+    found = clipping.choose_clipping_norm(ours, noise, 5, longest, 0.4, ahead[0], n)
+    close(found, twin.choose_clipping_norm(theirs, noise, 5, longest, 0.4, ahead[1], n), atol=1e-9)
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_whitening(p):
+    rng = np.random.default_rng(p)
+    for gram in (symmetric(rng, p), symmetric(rng, p, False)):
+        answer = Answer(gram, 0.01, None)
+        for expected in (None, symmetric(rng, p)):
+            ours = precondition.precondition(answer, expected)
+            theirs = twin.precondition(answer, expected)
+            close(ours.values, theirs.values)
+            # eigenvectors are known up to their signs
+            close(ours.whiten @ ours.whiten.T, theirs.whiten @ theirs.whiten.T, rtol=1e-7)
+            close(ours.unwhiten @ ours.whiten, np.eye(p), atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Poisson(), LogCosh(), Huber(1.345), LeastSquares()])
+def test_expected_curvatures(loss):
+    rng = np.random.default_rng(5)
+    theta, intercept = 0.4 * rng.normal(size=6), rng.normal(size=6)
+    for level in (None, intercept, np.repeat(intercept, 2)[::2]):
+        for offset in ((0.0, 0.0), (0.3, 0.8)):
+            at = Linearization(theta, loss)
+            ours = curvature.gaussian_design_curvature(at, level, *offset)
+            theirs = twin.gaussian_design_curvature(at, level, *offset)
+            for one, other in zip(ours, theirs, strict=True):
+                close(one, other)
+            close(curvature.gaussian_design_hessian(*ours), twin.gaussian_design_hessian(*theirs))
+
+
+def models(rng, p):
+    whiten = symmetric(rng, p)
+    arguments = (
+        whiten,
+        np.linalg.inv(whiten),
+        Linearization(np.zeros(p), Logistic()),
+        (rng.normal(size=p), 0.0, 0.0),
+        1.0,
+    )
+    return curvature.CurvatureModel(*arguments), twin.CurvatureModel(*arguments)
+
+
+def path(rng, p, noise=0.01):
+    H, points = symmetric(rng, p), [rng.normal(size=p) for _ in range(4)]
+    return [NoisyScore(at, -H @ at + noise * rng.normal(size=p), noise) for at in points]
+
+
+@pytest.mark.parametrize("p", SIZES)
+@pytest.mark.parametrize("known", [False, True])
+def test_transported_and_updated_curvatures(p, known):
+    rng = np.random.default_rng(10 + p)
+    (ours, theirs), scores = models(rng, p), path(rng, p)
+    H = symmetric(rng, p) if known else None
+    was, here = ours.expected(scores[0].theta), ours.expected(scores[1].theta)
+    close(ours.transported(H, was, here), theirs.transported(H, was, here))
+    step = scores[2].theta - scores[1].theta
+    close(
+        ours.halfway(step, scores[1].theta, H, here),
+        theirs.halfway(step, scores[1].theta, H, here),
+        rtol=1e-7,
+    )
+    for pair in pairwise(scores):
+        found, expected = curvature.bfgs_update(H, *pair), twin.bfgs_update(H, *pair)
+        assert (found is H) == (expected is H)
+        if expected is not None:
+            close(found, expected)
+        found, expected = ours.bfgs_update(H, here, *pair), theirs.bfgs_update(H, here, *pair)
+        assert (found is H) == (expected is H)
+        if expected is not None:
+            close(found, expected, rtol=1e-7)
+
+
+def test_a_change_within_its_noise_updates_nothing():
+    scores = path(np.random.default_rng(4), 3, noise=5.0)
+    H = np.eye(3)
+    assert curvature.bfgs_update(H, *scores[:2]) is H
+
+
+@pytest.mark.parametrize("p", SIZES)
+@pytest.mark.parametrize("of_step", [False, True])
+def test_information_bounds(p, of_step):
+    rng = np.random.default_rng(20 + p)
+    H, meat = symmetric(rng, p), symmetric(rng, p)
+    for hidden in (None, rng.random(p)):
+        arguments = H, meat, 0.03, 1.0, hidden, of_step
+        found = information.information_bound(*arguments)
+        expected = twin.information_bound(*arguments)
+        for one, other in zip(found[1:], expected[1:], strict=True):
+            close(one, other, rtol=1e-7)
+        ours = information.apply_information_bound(H, *found)
+        theirs = twin.apply_information_bound(H, *expected)
+        close(ours[0], theirs[0], rtol=1e-6, atol=1e-9)
+        close(ours[1], theirs[1], rtol=1e-6, atol=1e-9)
+        assert ours[2] == theirs[2]
+        scores = path(rng, p)
+        close(
+            averaging.averaged_newton_point(scores, None, H, found),
+            twin.averaged_newton_point(scores, None, H, expected),
+            rtol=1e-6,
+        )
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_averages_and_limits_of_steps(p):
+    rng = np.random.default_rng(30 + p)
+    scores, H = path(rng, p), symmetric(rng, p)
+    curvatures = [(None, 1.0, *rng.uniform(0.5, 2.0, 2)) for _ in scores]
+    for known in (None, H):
+        for changes in (curvatures, []):
+            weights = averaging.inverse_variance_weights(scores, known, changes)
+            close(weights, twin.inverse_variance_weights(scores, known, changes))
+        for own in (None, weights):
+            close(
+                averaging.averaged_newton_point(scores, own, known),
+                twin.averaged_newton_point(scores, own, known),
+            )
+    for step in (scores[0].theta, -scores[0].theta, scores[1].score, 1e-3 * scores[1].score):
+        close(search.cutting_plane(step, scores), twin.cutting_plane(step, scores))
+        close(search.trust_region(step, 2.0), twin.trust_region(step, 2.0))
+
+
+def test_a_singular_curvature_is_an_error_of_linear_algebra():
+    score = [NoisyScore(np.ones(3), np.ones(3), 0.1)]
+    for p in (3, 20):
+        score = [NoisyScore(np.ones(p), np.ones(p), 0.1)]
+        with pytest.raises(np.linalg.LinAlgError):
+            averaging.averaged_newton_point(score, None, np.zeros((p, p)))
+
+
+def test_numbers_of_another_length_are_refused():
+    score = [NoisyScore(np.ones(3), np.ones(2), 0.1)]
+    with pytest.raises(ValueError, match="expected 3 numbers"):
+        averaging.averaged_newton_point(score, None, None)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_scales_of_columns(seed):
+    """Columns of one side, of ties, far away, at the end of the octaves, or of noise alone."""
+    rng = np.random.default_rng(seed)
+    histograms = []
+    for _ in range(6):
+        cells = np.zeros((2, 100))
+        centre = int(rng.integers(0, 100))
+        octaves = np.clip(np.rint(centre + 2.0 * rng.normal(size=500)), 0, 99).astype(int)
+        sides = (rng.random(500) < rng.choice([0.0, 0.02, 0.5])).astype(int)
+        np.add.at(cells, (sides, octaves), rng.choice([0.0, 1.0]))
+        noise = float(rng.choice([0.1, 2.0, 20.0]))
+        cells += noise * rng.normal(size=cells.shape)
+        nearest, at = float(np.exp2(rng.uniform(-960, 940))), float(rng.normal())
+        histograms.append(distances.DistanceHistogram(at, nearest, 100, cells, noise))
+    ours = distances.column_scales(histograms, 500.0)
+    for one, other in zip(ours, twin.column_scales(histograms, 500.0), strict=True):
+        close(one, other, rtol=1e-12)
