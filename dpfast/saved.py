@@ -57,6 +57,9 @@ OLDER = "dpfast fit 1"
 #: Under which key a format has its content.
 _KEYS = {FORMAT: "fit", OLDER: "fit", RESULT: "result"}
 
+#: Fields that are written only if they say something.
+OPTIONAL = ("returned",)
+
 LARGEST = 100_000_000  # bytes of a file: a fit of a thousand coefficients has some tens of millions
 
 #: Results besides fits.
@@ -248,7 +251,9 @@ def _plain(value: Any) -> Any:
             f"this fit holds {described(value)}, which only its maker knows: it cannot be saved."
         )
     return {"is": type(value).__name__} | {
-        name: _plain(getattr(value, name)) for name in _names_of(type(value))
+        name: _plain(getattr(value, name))
+        for name in _names_of(type(value))
+        if name not in OPTIONAL or getattr(value, name) is not None
     }
 
 
@@ -275,7 +280,8 @@ def _read(content: Any) -> Any:
         fit._coded, fit._scale = coded, scale
         return fit
     kind = _KINDS[content["is"]]
-    if tuple(arguments) != _names_of(kind):
+    fields_written = [name for name in _names_of(kind) if name in arguments or name not in OPTIONAL]
+    if [*arguments] != fields_written:
         raise ValueError("other fields")
     if issubclass(kind, Budget):
         return as_budget(amount(kind, *arguments.values()))

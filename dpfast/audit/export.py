@@ -56,4 +56,6 @@ def to_dp_accounting(ledger: Ledger) -> Any:
             "PureDP."
         )
 
-    return dp_accounting.ComposedDpEvent([event(entry.spend) for entry in ledger.entries])
+    return dp_accounting.ComposedDpEvent(
+        [event(entry.spend if entry.returned is None else entry.paid) for entry in ledger.entries]
+    )

@@ -104,7 +104,11 @@ def ledger(arguments: argparse.Namespace) -> int:
         raise InvalidInput(f"there is no ledger {arguments.file!r}.")
     budget_file = dpfast.Ledger.open(arguments.file)
     if arguments.json:
-        entries = [{"label": e.label, "spend": plain_spend(e.spend)} for e in budget_file.entries]
+        entries = [
+            {"label": entry.label, "spend": plain_spend(entry.spend)}
+            | ({} if entry.returned is None else {"returned": plain_spend(entry.returned)})
+            for entry in budget_file.entries
+        ]
         parts = {
             "total": budget_file.total,
             "spent": budget_file.spent,
@@ -117,6 +121,8 @@ def ledger(arguments: argparse.Namespace) -> int:
         print(f"{name:9}  {getattr(budget_file, name)!r}")
     for entry in budget_file.entries:
         print(f"  {entry.spend!r:28} {entry.label}")
+        if entry.returned is not None:
+            print(f"  {entry.paid!r:28}   after it returned {entry.returned!r}")
     return 0
 
 

@@ -14,8 +14,8 @@ from sklearn.base import clone
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator, Score
 from dpfast.estimators.folds import DealtFolds
+from dpfast.fit_requests.account import checked_ledger
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.fit_requests.request import _checked_ledger
 from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.rendering.plain import plain_fields
 from dpfast.inference.results import Fit
@@ -121,7 +121,7 @@ def cross_validate(
     splitter = _splitter(folds, model)
     k, ledger = splitter.n_splits, model.ledger
     if ledger is not None:
-        _checked_ledger(ledger)
+        checked_ledger(ledger)
     features, response = model._read(X, y, reset=True)
     n = len(response)
     model.ledger = Ledger(_EMPTY_BUDGET)

@@ -37,6 +37,10 @@ class Analysis(Generic[Result]):
     request: Any
     steps = 1
 
+    #: Whether :meth:`query` ends by released and public values alone, and charges every draw to
+    #: ``request.ledger``.  What it did not spend is then returned to the ledger of the call.
+    returns_unused = False
+
     @property
     def units(self) -> Any:
         """Private units of a partial result, once they are released."""
@@ -70,13 +74,19 @@ def run(
 
     Privacy
     -------
-    Everything is charged at once, before a record is read (claim C10).
+    Everything is charged at once, before a record is read (claim C10).  What the queries did not
+    use is returned where they end by a rule on released values; after an error nothing is (C95).
     """
     report = checked_progress(progress, analysis.steps)
+    request = analysis.request
+    session: tuple[Any, ...] = ()
+    if analysis.returns_unused:
+        session = request.ledger, request.group_size
     with KeepReleased(analysis.so_far, privacy=analysis.guarantee, scales=lambda: analysis.units):
         with quietly():
-            analysis.request.account.charge(label, memory)
-            result = analysis.report(analysis.query(report))
+            with request.account.reserve(label, memory, *session):
+                answers = analysis.query(report)
+            result = analysis.report(answers)
         warn_of(result)
         return result
 
@@ -125,6 +135,11 @@ class Query(Analysis[Result]):
 
 class Fits(Analysis[Result]):
     """Fits of one request, one for each loss, combined into one result, also after an error."""
+
+    @property
+    def returns_unused(self) -> bool:  # type: ignore[override]
+        """Whether the fits' solvers end by released values alone."""
+        return bool(self._fits.returns_unused)
 
     def __init__(self, fits: Any, combine: Callable[[list[Any], Any], Result]) -> None:
         self._fits, self._combine = fits, combine

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +21,17 @@ from dpfast.data.coding import Coding, Design
 from dpfast.data.records import MIN_SAMPLING_FACTOR
 from dpfast.data.scaling.units import ReleasedScales
 from dpfast.data.source import Source, source_of
-from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.errors import InvalidInput
+from dpfast.fit_requests.account import Account as Account
 from dpfast.fit_requests.rows import NewRows, OffsetRows
 from dpfast.inference.degrees import UNSEEN, Covariance
 from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
 from dpfast.inference.results import Fit
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
-from dpfast.privacy.budget import GDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
-from dpfast.privacy.rounding import ROUNDING_PRODUCT, ROUNDING_SUM
+from dpfast.privacy.rounding import ROUNDING_SUM
 
 if TYPE_CHECKING:
     from dpfast.inference.composition import Composition
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
 #: Additions to the description of a model of persons' means, and of rows less these means.
 PERSON_MEANS_NOTE = ", each person's rows averaged"
 WITHIN_NOTE = " less their own means"
-
-#: Bytes tried before a charge, beyond those of the records: a call needs at most about so many.
-#: With fewer a paid call may run out of memory; with more small machines are refused.
-SPARE_BYTES = 1 << 26
 
 #: Temporary numbers of each record, beside the copies of its row.
 NUMBERS_PER_RECORD = 8
@@ -55,9 +51,7 @@ PERSON_COPIES = 4
 COPIES_IN_USE = 3
 
 Array = NDArray[np.float64]
-Checked = TypeVar("Checked")
 Names = tuple[str, ...] | None
-PrivacyLike = Budget | float | tuple[float, float]
 
 
 class FitRequest:
@@ -414,13 +408,13 @@ class FitRequest:
 
     def mu_left(self, mu: float) -> float:
         """Return what the charges so far have left of a mu, rounded down."""
-        spent = math.fsum([spend.mu**2 for _, spend, _ in self.ledger._entries])
+        spent = math.fsum([entry.paid.mu**2 for entry in self.ledger.entries])
         return math.sqrt(mu**2 - spent) * (1.0 - ROUNDING_SUM)
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee of all charges so far, each of them in Gaussian DP."""
         m, ledger = self.group_size, self.ledger
-        entries = [(label, m * spend.mu) for label, spend, _ in ledger._current()[1]]
+        entries = [(entry.label, m * entry.paid.mu) for entry in ledger.entries]
         relation = group_relation(self.max_rows or m)
         if self.means and self.max_rows is None:
             relation = MEANS_RELATION
@@ -436,6 +430,7 @@ class FitRequest:
             entries,
             relation=relation,
             expression=spent,
+            returned=self.account.returned,
         )
 
     def make_result(
@@ -577,72 +572,6 @@ def _numbered(n_covariates: int) -> tuple[str, ...]:
 def memory_needed(n: int, columns: int = 0, copies: int = 0) -> int:
     """Return the bytes of a few numbers of each record, and of copies of its row."""
     return 8 * n * (copies * (columns + 1) + NUMBERS_PER_RECORD)
-
-
-#: Largest mu of a call: the squares of larger ones, and of their noise, leave float64.
-MAX_MU = 1e100
-
-
-class Account:
-    """Budget of a call: as requested, as a total, and the shared ledger that pays."""
-
-    def __init__(
-        self, privacy: PrivacyLike, shared: Ledger | None = None, total: Budget | None = None
-    ) -> None:
-        self.total: Any = GDP.within(privacy) if total is None else total
-        if isinstance(self.total, GDP) and self.total.mu > MAX_MU:
-            raise InvalidBudget(
-                f"noise cannot be so small that mu = {self.total.mu:g} is spent. Pass a smaller "
-                "budget."
-            )
-        self._requested, self._shared = privacy, shared
-
-    def open_ledger(self, rows: int) -> Ledger:
-        """Open a ledger for one row, so that all rows of a person together cost the total (C47)."""
-        if rows == 1:
-            return Ledger(self.total)
-        return Ledger(GDP(self.total.mu / rows * (1.0 - ROUNDING_PRODUCT)))
-
-    def warn_if_weak(self, n: int) -> None:
-        """Warn, before anything is charged, that a budget promises next to nothing."""
-        from dpfast.fit_requests.weak_budgets import warn_if_weak
-
-        warn_if_weak(as_budget(self._requested), n)
-
-    def charge(self, label: str, extra_bytes: int = 0) -> None:
-        """Charge the shared ledger, in its own currency if the budget was given in it."""
-        np.empty(SPARE_BYTES + extra_bytes, np.uint8)  # MemoryError, before anything is charged
-        if self._shared is not None:
-            _checked_ledger(self._shared).charge(self._in_currency_of(self._shared), label)
-
-    def refuse_unpayable(self, label: str) -> None:
-        """Refuse what the ledger cannot pay, before work that must precede the charge."""
-        if self._shared is not None:
-            _checked_ledger(self._shared).check(self._in_currency_of(self._shared), label)
-
-    def charge_after(
-        self, first: Callable[[], Checked], label: str, extra_bytes: int = 0
-    ) -> Checked:
-        """Charge once a caller's function has returned a valid answer, not before."""
-        self.refuse_unpayable(label)
-        answer = first()
-        self.charge(label, extra_bytes)
-        return answer
-
-    def _in_currency_of(self, ledger: Ledger) -> Budget:
-        requested = as_budget(self._requested)
-        in_mu = ledger.keeps_apart and isinstance(self.total, GDP)
-        total: Budget = self.total
-        return requested if type(requested) is type(ledger.total) and not in_mu else total
-
-
-def _checked_ledger(ledger: Any) -> Ledger:
-    if not isinstance(ledger, Ledger):
-        raise InvalidInput(
-            "ledger must be a dpfast.Ledger, such as dpfast.Ledger.open(path), or None; received "
-            f"{described(ledger)}."
-        )
-    return ledger
 
 
 def _checked_threads(threads: int | None) -> int:

@@ -253,6 +253,8 @@ def _of_promise(
     if not INTEGER_NOISE.issuperset(queries) or not queries:
         behind.append(("noise", NOISE))
     behind.append(("composition", ("C9", "C10", "C86")))
+    if guarantee.returned is not None:
+        behind.append(("composition", ("C95",)))
     if isinstance(guarantee.total, ApproxDP):
         behind.append(("conversion", ("C2", "C3", "C87")))
     elif isinstance(guarantee.total, PureDP):

@@ -6,7 +6,7 @@ Its cost is a fraction of integers (claims C9, C47, C54 and C55).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from dpfast.errors import UnsupportedConversion
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.decimals import written
 from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.ledger.book import Reserved, Returned, quanta_of
 
 
 class Charge(NamedTuple):
@@ -67,18 +68,51 @@ def composition_of(ledger: Ledger) -> Composition:
     """Read the composition off a ledger and the ledgers that its charges paid for."""
     unmatched = list(ledger.parts)
     parts: list[Composition] = []
-    for label, spend, charged in ledger.entries:
+    for entry in ledger.entries:
+        label, spend = entry[:2]
         part = next((part for part in unmatched if part[:2] == (label, spend)), None)
         if part is None:
-            parts.append(Charge(label, charged))
+            parts.append(Charge(label, entry.paid))
             continue
         unmatched.remove(part)
         inside = tuple([composition_of(inner) for inner in part.ledgers])
         inner_composition = (
             Maximum("blocks of disjoint records", inside) if part.disjoint else inside[0]
         )
-        parts.append(Prepaid(label, charged, inner_composition))
+        parts.append(Prepaid(label, entry.charged, inner_composition))
     return Sum(tuple(parts))
+
+
+#: Public line of a ledger: a label and a spend; for a return, the empty label, the amount and the
+#: place of its reservation in the list.
+PublicLine = tuple[str, Budget] | tuple[str, Budget, int]
+
+
+def lines_of(ledger: Ledger) -> list[PublicLine]:
+    """List the charges and returns of a ledger in their order (claim C95)."""
+    lines: list[PublicLine] = []
+    places: dict[str, int] = {}
+    for line in ledger._current()[1]:
+        if isinstance(line, Returned):
+            lines.append(("", line.amount, places[line.mark]))
+            continue
+        if isinstance(line, Reserved):
+            places[line.mark] = len(lines)
+        lines.append((line[0], line[2]))
+    return lines
+
+
+def replay(ledger: Ledger, lines: Iterable[PublicLine]) -> None:
+    """Charge and return the same in another ledger, which refuses what would not fit."""
+    marks: list[str] = []
+    for label, spend, *of in lines:
+        if not of:
+            marks.append(ledger._reserve(spend, label))
+            continue
+        if not isinstance(spend, GDP):
+            raise UnsupportedConversion(f"only a GDP budget is returned; received {spend!r}.")
+        ledger._give_back(marks[of[0]], quanta_of(spend))
+        marks.append("")
 
 
 def cost(composition: Composition, currency: type[Budget]) -> tuple[Fraction, ...]:

@@ -61,6 +61,9 @@ PURPOSES = {
     "gradient + histogram of lengths": ": a first gradient, and the clipping norm of the others",
 }
 
+#: Last line of a run that gave back what it did not use.
+RETURNED = "  returned mu = {:.4f} to the ledger, which counts mu = {:.4f} for this run"
+
 #: Neighbouring relations in three words, for one line.
 REPLACED, PERSON_REPLACED = "one record replaced", "one person with all rows replaced"
 
@@ -88,6 +91,9 @@ class Guarantee(NamedTuple):
         What the promise rests on besides this library: the caller answers for it.
     expression : Composition or None
         How the charges add up to the total, where it is more than the sum of ``entries``.
+    returned : GDP or None
+        Part of the total that the ledger of the call has back: a run that ended by a rule on
+        released values did not use it (claim C95).  The promise is of the total all the same.
 
     Privacy
     -------
@@ -114,6 +120,7 @@ class Guarantee(NamedTuple):
     mu: float
     vouched: tuple[str, ...] = ()
     expression: Composition | None = None
+    returned: GDP | None = None
 
     @classmethod
     def of(
@@ -127,6 +134,7 @@ class Guarantee(NamedTuple):
         relation: str = RELATION,
         vouched: tuple[str, ...] = (),
         expression: Composition | None = None,
+        returned: GDP | None = None,
     ) -> Guarantee:
         """Make the guarantee of a run with this source of noise.
 
@@ -148,10 +156,14 @@ class Guarantee(NamedTuple):
             What the caller answers for.
         expression : Composition, optional
             How the charges add up, where it is more than a sum.
+        returned : GDP, optional
+            What the ledger of the call has back.
         """
         if isinstance(total, GDP):
             mu = total.mu
-        return cls(total, relation, n, tuple(entries), is_genuine(noise), mu, vouched, expression)
+        return cls(
+            total, relation, n, tuple(entries), is_genuine(noise), mu, vouched, expression, returned
+        )
 
     @classmethod
     def of_filter(
@@ -231,12 +243,17 @@ class Guarantee(NamedTuple):
     def unspent(self) -> Budget | None:
         """Part of the total that no mechanism was charged, in its currency; None if unknown.
 
-        It was promised and is not refunded.  A run that ended early had reserved it for the rest
-        of its plan; otherwise the plan left it over, or rounding did.
+        It was promised, and only :attr:`returned` is in the ledger again.  A run that ended early
+        had reserved it for the rest of its plan; otherwise the plan left it over, or rounding did.
         """
         from dpfast.inference.composition import unspent
 
         return None if self.total is None else unspent(self.total, self.composition)
+
+    @property
+    def charged(self) -> Any:
+        """What the ledger of the call counts for it: the total less what was returned."""
+        return Entry("", self.total, self.total, self.returned).paid
 
     def epsilon(self, delta: float) -> float:
         """Compute the smallest known epsilon with (epsilon, delta)-DP, rounded up; else infinity.
@@ -322,6 +339,7 @@ class Guarantee(NamedTuple):
             "entries_unit": self.unit,
             "composition": None if self.composition is None else plain(self.composition),
             "vouched": list(self.vouched),
+            **({} if self.returned is None else {"returned": plain_spend(self.returned)}),
         }
 
     def shares(self) -> list[tuple[str, float]]:
@@ -410,6 +428,8 @@ class Guarantee(NamedTuple):
             lines.append(f"  also {self.mu:.6g}-GDP")
         for label, spent in self._grouped(purposes):
             lines.append(f"  spent {self.unit} = {spent:.4f} on {label}")
+        if self.returned is not None:
+            lines.append(RETURNED.format(self.returned.mu, self.charged.mu))
         return "\n".join(lines + self._vouched_lines())
 
     def _grouped(self, purposes: Mapping[str, str] = PURPOSES) -> list[tuple[str, float]]:

@@ -138,7 +138,7 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
         power = 2.0 if hasattr(privacy.total, "mu") else 1.0
         whole = privacy.total.values()[0] ** power
         charges = [
-            (entry.label, entry.charged.values()[0] ** power / whole) for entry in privacy.entries
+            (entry.label, entry.paid.values()[0] ** power / whole) for entry in privacy.entries
         ]
     else:
         refuse_others(privacy, hasattr(privacy, "shares"), "is a fit, its privacy or a ledger")

@@ -164,6 +164,8 @@ class DefaultFit:
     histograms of norms (C60) and clipped scores (C13, C17), of rows under released maps (C80).
     """
 
+    returns_unused = True
+
     def __init__(
         self,
         request: FitRequest,

@@ -232,6 +232,9 @@ class MethodFits:
     The request's total for everything: private units (claims D1 to D6), each answer (C9).
     """
 
+    #: A method may be the caller's own code, which need not end by released values.
+    returns_unused = False
+
     def __init__(
         self,
         request: FitRequest,

@@ -356,6 +356,13 @@ class _StudyLedger(Ledger):
         super().charge(spend, label)
         self._whole.charge(spend, label, once=self._mark)
 
+    def _reserve(self, spend: Any, label: str, once: str = "") -> str:
+        super().charge(spend, label)
+        return self._whole._reserve(spend, label, self._mark)
+
+    def _give_back(self, mark: str, quanta: int) -> GDP:
+        return self._whole._give_back(mark, quanta)  # this one pays for one request
+
 
 def _ledger_of(ledger: Any, privacy: Any) -> Ledger:
     declared = total = None if privacy is None else as_budget(privacy)

@@ -120,6 +120,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.bayesopt.search": "audited within tune and Tuner.tell",
     "dpfast.bayesopt.spending": "charges a budget; takes no records",
     "dpfast.fit_requests.request": "checks arguments; audited within each fit",
+    "dpfast.fit_requests.account": "charges a budget; takes no records",
     "dpfast.fit_requests.persons": "as dpfast.fit_requests.request, of persons",
     "dpfast.saved": "writes and reads results; no records",
     "dpfast.arguments.refuse_names": "looks at types alone",

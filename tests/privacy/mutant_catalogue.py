@@ -55,6 +55,7 @@ LOSSES = "dpfast/models/losses.py"
 DATA = "dpfast/data/records.py"
 ARRAYS = "dpfast/data/arrays.py"
 REQUEST = "dpfast/fit_requests/request.py"
+ACCOUNT = "dpfast/fit_requests/account.py"
 GUARANTEES = "dpfast/inference/guarantees.py"
 PAID = "dpfast/privacy/ledger/paid.py"
 PAID_TESTS = ("tests/privacy/test_paid_answers.py",)
@@ -1001,8 +1002,8 @@ BAD_RANDOMNESS = (
         "a result claims the GDP guarantee whatever the noise source",
         GUARANTEES,
         FIT_TESTS,
-        "is_genuine(noise), mu, vouched, expression)",
-        "True, mu, vouched, expression)",
+        "is_genuine(noise), mu, vouched, expression, returned",
+        "True, mu, vouched, expression, returned",
     ),
     plant(
         "concentrated-called-gaussian",
@@ -1322,8 +1323,8 @@ MONEY = (
         "threads charge without a lock",
         LEDGER,
         LEDGER_TESTS,
-        "        with self._lock:\n            if once:",
-        "        if self._lock:\n            if once:",
+        "        with self._lock:\n            if self._closed:",
+        "        if self._lock:\n            if self._closed:",
     ),
     plant(
         "file-ledger-without-lock",
@@ -1382,8 +1383,8 @@ MONEY = (
         "a ledger counts lines as read before it has added them up: an interrupt undercounts",
         LEDGER_FILE,
         LEDGER_MOMENTS,
-        "        spent, check, entries = known.spent, known.check, list[Entry]()\n",
-        "        spent, check, entries = known.spent, known.check, list[Entry]()\n"
+        "        spent, check, entries = known.spent, known.check, list[_Line]()\n",
+        "        spent, check, entries = known.spent, known.check, list[_Line]()\n"
         "        self._learn(content[known.length : end], [], known.spent, check, None)\n",
     ),
     plant(
@@ -1392,9 +1393,9 @@ MONEY = (
         LEDGER_FILE,
         LEDGER_MOMENTS,
         '        _write(file, b"\\n" * (size < end) + line)\n',
-        "        self._learn(line, [entry], known.spent, check, None)\n"
+        "        self._learn(line, [granted], known.spent, check, None)\n"
         '        _write(file, b"\\n" * (size < end) + line)\n',
-        "        self._learn(line, [entry], after, check, _stamped(file))\n",
+        "        self._learn(line, [granted], after, check, _stamped(file))\n",
         "        self._known = self._known._replace(spent=after)\n",
     ),
     plant(
@@ -1549,21 +1550,22 @@ MONEY = (
     plant(
         "shared-ledger-not-charged",
         "an analysis does not charge the ledger it was given",
-        REQUEST,
+        ACCOUNT,
         FIT_TESTS,
-        "            _checked_ledger(self._shared).charge(self._in_currency_of(self._shared), label)",
-        "            _checked_ledger(self._shared)",
+        "        self._reservation = Reservation(self._shared, spend, label, session, rows)\n"
+        "        return self._reservation\n",
+        "        return nullcontext()\n",
     ),
     plant(
         "shared-ledger-charged-last",
         "the shared ledger is charged when the analysis is done",
         PLANNED_RUN,
         ("tests/audit/test_replay.py",),
-        "        analysis.request.account.charge(label, memory)\n"
-        "        return analysis.report(analysis.query(report))\n",
-        "        answers = analysis.query(report)\n"
-        "        analysis.request.account.charge(label, memory)\n"
-        "        return analysis.report(answers)\n",
+        "            with request.account.reserve(label, memory, *session):\n"
+        "                answers = analysis.query(report)\n",
+        "            answers = analysis.query(report)\n"
+        "            with request.account.reserve(label, memory, *session):\n"
+        "                pass\n",
     ),
     plant(
         "optimiser-writes-on-the-objective",
@@ -2367,6 +2369,151 @@ BLACK_BOX = (
     ),
 )
 
+RESERVATION = "dpfast/privacy/ledger/reservation.py"
+RETURNED = "tests/privacy/test_returned_budget.py::"
+
+RETURNED_BUDGET = (
+    plant(
+        "interrupted-runs-return-the-rest",
+        "a run that an exception ended returns what it did not use",
+        RESERVATION,
+        (RETURNED + "test_an_exception_returns_nothing",),
+        "            self._left.clear()\n            return\n",
+        "            self._return_rest()\n            return\n",
+    ),
+    plant(
+        "interrupted-runs-return-later",
+        "a run that an exception ended may end a second time, and returns the rest then",
+        RESERVATION,
+        (RETURNED + "test_an_exception_returns_nothing",),
+        "            self._left.clear()\n",
+        "",
+    ),
+    plant(
+        "one-row-returned-for-many",
+        "a person's rows count once in what a run used",
+        RESERVATION,
+        (RETURNED + "test_rows_of_persons_count_in_full",),
+        "self._reserved - self._rows**2 * self._session._close()",
+        "self._reserved - self._session._close()",
+    ),
+    plant(
+        "sessions-above-their-reservation",
+        "a session may spend more than was reserved for it",
+        RESERVATION,
+        (RETURNED + "test_rows_of_persons_count_in_full",),
+        "            if rows**2 * session._limit[0] > self._reserved:\n",
+        "            if False:\n",
+    ),
+    plant(
+        "sessions-stay-open",
+        "a session grants charges after its rest was returned",
+        LEDGER,
+        (RETURNED + "test_a_closed_session_grants_nothing",),
+        "            self._closed = True\n",
+        "",
+    ),
+    plant(
+        "sessions-closed-after-the-line",
+        "the rest is returned before the session is closed",
+        RESERVATION,
+        (RETURNED + "test_the_session_is_closed_before_the_line_is_written",),
+        "self._rows**2 * self._session._close()\n",
+        "self._rows**2 * self._session._spent[0]\n",
+        "            self.returned = self._ledger._give_back(self._mark, rest)\n",
+        "            self.returned = self._ledger._give_back(self._mark, rest)\n"
+        "            self._session._close()\n",
+    ),
+    plant(
+        "rest-rounded-up",
+        "what is returned is rounded up",
+        LEDGER,
+        (RETURNED + "test_what_is_returned_is_the_exact_rest_rounded_down",),
+        "        unused = _as_mu(quanta, up=False)\n",
+        "        unused = _as_mu(quanta, up=True)\n",
+    ),
+    plant(
+        "charges-of-ones-own-returned",
+        "a ledger that counts charges in its own way is given back by another count",
+        LEDGER,
+        (RETURNED + "test_a_ledger_that_counts_in_its_own_way_is_given_nothing",),
+        "own_charge = type(self).charge is not Ledger.charge",
+        "own_charge = False",
+    ),
+    plant(
+        "division-reopened",
+        "a pair is divided again once everything in GDP was returned",
+        LEDGER,
+        (RETURNED + "test_a_returned_budget_does_not_reopen_the_division",),
+        "        return (*after, *limits) if fits else None\n",
+        "        return (*after, *(limits if after[2] else ())) if fits else None\n",
+    ),
+    plant(
+        "returns-of-anything",
+        "a line returns more than was reserved",
+        LEDGER,
+        (RETURNED + "test_a_return_that_no_run_made_is_damage",),
+        "            return quanta_of(line.amount) <= quanta_of(earlier.charged)\n",
+        "            return True\n",
+    ),
+    plant(
+        "returns-read-again",
+        "a line of a file that returns a rest again counts again",
+        LEDGER,
+        (RETURNED + "test_a_return_that_no_run_made_is_damage",),
+        "        if type(earlier) is Returned and earlier.mark == line.mark:\n",
+        "        if False:\n",
+    ),
+    plant(
+        "returns-unchecked-in-memory",
+        "a ledger in memory takes a return of no reservation",
+        LEDGER,
+        (RETURNED + "test_lines_are_replayed_by_a_ledger_of_the_same_total",),
+        "            if once or type(charges[0][1]) is Returned:\n",
+        "            if once:\n",
+    ),
+    plant(
+        "returns-unchecked-in-a-file",
+        "a ledger in a file takes a return of no reservation",
+        LEDGER_FILE,
+        (RETURNED + "test_lines_are_replayed_by_a_ledger_of_the_same_total",),
+        "        if once or type(charges[0][1]) is Returned:\n",
+        "        if once:\n",
+    ),
+    plant(
+        "returns-in-files-unread",
+        "a reader of a file does not ask what a return names",
+        LEDGER_FILE,
+        (RETURNED + "test_a_return_that_no_run_made_is_damage",),
+        "            if not (self._takes_returns and may_return(line, latest_first)):\n",
+        "            if not self._takes_returns:\n",
+    ),
+    plant(
+        "returns-to-older-files",
+        "a return is written to a file that older versions have open",
+        LEDGER_FILE,
+        (RETURNED + "test_nothing_is_returned_to_ledgers_of_older_formats",),
+        "        return self._has_returns and super()._takes_returns\n",
+        "        return super()._takes_returns\n",
+    ),
+    plant(
+        "methods-of-ones-own-return",
+        "a fit by a caller's own method, which may end by anything, returns the rest",
+        "dpfast/regression/method_fit.py",
+        (RETURNED + "test_every_stop_rule_sees_released_values_alone",),
+        "    returns_unused = False\n",
+        "    returns_unused = True\n",
+    ),
+    plant(
+        "pages-with-more-returned-than-unused",
+        "a page passes whose run returned more than it left",
+        "dpfast/inference/rendering/transcript.py",
+        (RETURNED + "test_a_page_that_returns_more_than_was_left_is_noticed",),
+        "    return 0 < unused <= limit - used\n",
+        "    return True\n",
+    ),
+)
+
 SHARE_TESTS = ("tests/privacy/test_shares.py",)
 GROUP_TESTS = ("tests/privacy/test_groups.py",)
 CELL_TESTS = ("tests/data/test_values_never_speak.py",)
@@ -2610,7 +2757,7 @@ SHARES_AND_GROUPS = (
     plant(
         "rows-of-a-person-unpaid",
         "a person with m rows gets the noise of one row",
-        REQUEST,
+        ACCOUNT,
         GROUP_TESTS,
         "return Ledger(GDP(self.total.mu / rows * (1.0 - ROUNDING_PRODUCT)))",
         "return Ledger(self.total)",
@@ -3675,7 +3822,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "search-not-shared",
         "a search does not charge the ledger it was given",
-        "dpfast/fit_requests/request.py",
+        ACCOUNT,
         (PAID + "test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn",),
         "        answer = first()\n        self.charge(label, extra_bytes)\n",
         "        answer = first()\n",
@@ -3777,18 +3924,17 @@ CHARGED_AFTER = (
     plant(
         "memory-taken-after-the-charge",
         "whether there is memory for an answer is seen when it was charged",
-        REQUEST,
+        ACCOUNT,
         ("tests/privacy/test_short_of_memory.py",),
         "        np.empty(SPARE_BYTES + extra_bytes, np.uint8)  # MemoryError, before anything is charged\n",
         "",
-        "            _checked_ledger(self._shared).charge(self._in_currency_of(self._shared), label)\n",
-        "            _checked_ledger(self._shared).charge(self._in_currency_of(self._shared), label)\n"
-        "        np.empty(SPARE_BYTES + extra_bytes, np.uint8)\n",
+        "        return self._reservation\n",
+        "        np.empty(SPARE_BYTES + extra_bytes, np.uint8)\n        return self._reservation\n",
     ),
     plant(
         "charged-without-memory-to-answer",
         "copies of the records are no part of the memory that has to be there before the charge",
-        REQUEST,
+        ACCOUNT,
         (
             "tests/privacy/test_short_of_memory.py::test_copies_of_the_records_are_there_before_the_charge",
         ),
@@ -4115,7 +4261,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "rows-of-a-person-rounded-up",
         "what one row may cost is rounded up",
-        "dpfast/fit_requests/request.py",
+        ACCOUNT,
         (ERRORS + "test_the_rows_of_a_person_cost_at_most_the_total",),
         "GDP(self.total.mu / rows * (1.0 - ROUNDING_PRODUCT))",
         "GDP(self.total.mu / rows * (1.0 + 1e-6))",
@@ -6189,23 +6335,23 @@ STUDIES = (
         "another process is charged for a request that was paid for",
         LEDGER_FILE,
         (STUDY_TEST + "what_was_paid_for_is_not_paid_for_again_by_anybody",),
-        "        _refuse_again(once, islice(self._lines, known.count))\n",
-        "",
+        "            _refuse_again(once, charges[0][1], self._lines[: known.count])\n",
+        "            pass\n",
     ),
     plant(
         "marks-in-memory-ignored",
         "a ledger in memory grants a charge again that is made once",
         LEDGER,
         (STUDY_TEST + "a_mark_is_charged_once",),
-        "            if once:\n                _refuse_again(once, self._entries)\n",
-        "",
+        "                _refuse_again(once, charges[0][1], self._entries)\n",
+        "                pass\n",
     ),
     plant(
         "answers-without-a-charge-verified",
         "a page passes whose answers promise less than the ledger was charged for them",
         "dpfast/inference/rendering/study.py",
         (STUDY_TEST + "a_report_that_was_changed_is_noticed",),
-        " or total > amounts(totalled(paid[0]), kind)[0]",
+        " or total > amounts(totalled(paid[0][1]), kind)[0]",
         "",
     ),
 )
@@ -6862,8 +7008,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         (
             "tests/scaling/test_scarce.py::test_few_records_are_answered_with_the_mean_of_the_response",
         ),
-        "        analysis.request.account.charge(label, memory)\n",
-        "",
+        "            with request.account.reserve(label, memory, *session):\n",
+        "            if session is not None:\n",
     ),
     plant(
         "persons-bought-as-records",
@@ -7037,6 +7183,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *BAD_RANDOMNESS,
     *FLATTERING_CONVERSIONS,
     *MONEY,
+    *RETURNED_BUDGET,
     *DATA_DEPENDENT_BEHAVIOUR,
     *EXACT_DECISIONS,
     *TABLES,

@@ -355,7 +355,7 @@ def test_units_that_do_not_fit_are_refused_before_the_charge(options, told):
 ELSEWHERE = {
     "bayesopt/tuner.py": "nothing is drawn when a search is made; its steps are kept",
     "bayesopt/tuning.py": "as in bayesopt/tuner.py: the clip is bought and compared within tune",
-    "fit_requests/request.py": "what charges",
+    "fit_requests/account.py": "what charges",
     "release/certified.py": "Opened, whose callers keep the certificate",
     "bayesopt/spending.py": "Spending.begin, which its callers keep",
 }

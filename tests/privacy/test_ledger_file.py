@@ -699,7 +699,7 @@ def test_the_file_is_readable_by_people(path):
     ledger = Ledger.open(path, GDP(1.0))
     ledger.charge(PureDP(0.5), "eigenvalue")
     header, line = (json.loads(text) for text in path.read_text().splitlines())
-    assert header["dpfast ledger"] == 3
+    assert header["dpfast ledger"] == 4
     assert header["total"] == ["GDP", (1.0).hex()]
     assert line["label"] == "eigenvalue"
     assert line["spend"] == ["PureDP", (0.5).hex()]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.fit_requests import request
+from dpfast.fit_requests import account as accounts
 
 resource = pytest.importorskip("resource")
 
@@ -25,21 +25,22 @@ import ctypes, gc, json, resource, sys, warnings
 import numpy as np
 import dpfast, dpfast.effects, dpfast.estimators
 from tests.audit import calls
-from dpfast.fit_requests import request
+from dpfast.fit_requests import account as accounts
 
 warnings.simplefilter("ignore")
-charges, charge = [], request.Account.charge
+charges, reserve = [], accounts.Account.reserve
 
-def watched(self, label, room=0):
-    charge(self, label, room)
+def watched(self, label, room=0, *session):
+    reserved = reserve(self, label, room, *session)
     charges.append(label)
+    return reserved
 
 class Shared(dpfast.Ledger):
     def charge(self, spend, label):
         super().charge(spend, label)
         charges.append(label)
 
-request.Account.charge = watched
+accounts.Account.reserve = watched
 
 def in_use():
     lines = open("/proc/self/status").read().splitlines()
@@ -161,7 +162,7 @@ def check_large(found):
 def test_copies_of_the_records_are_there_before_the_charge():
     """More than any machine has: refused, and nothing was charged; without copies it is paid."""
     ledger = dpfast.Ledger(1.0)
-    account = request.Account(0.5, ledger)
+    account = accounts.Account(0.5, ledger)
     with pytest.raises(MemoryError):
         account.charge("fit", extra_bytes=1 << 60)
     assert not ledger.entries
@@ -178,21 +179,22 @@ WIDE = {
 @pytest.mark.parametrize("call", WIDE)
 def test_matrices_of_many_columns_are_there_before_the_charge(call, monkeypatch):
     """Some 25 at a time, whatever the number of records, and more of several fits."""
-    rooms, charge = [], request.Account.charge
+    rooms, reserve = [], accounts.Account.reserve
 
-    def charged(self, label, room=0):
-        charge(self, label, room)
-        rooms.append(request.SPARE_BYTES + room)
+    def reserved(self, label, room=0, *session):
+        context = reserve(self, label, room, *session)
+        rooms.append(accounts.SPARE_BYTES + room)
         tracemalloc.start()
+        return context
 
-    monkeypatch.setattr(request.Account, "charge", charged)
+    monkeypatch.setattr(accounts.Account, "reserve", reserved)
     X = np.random.default_rng(0).normal(size=(2000, 600))
     try:
         WIDE[call](X, privacy=8.0, standardize=False)
         used = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert request.SPARE_BYTES < used < rooms[0]
+    assert accounts.SPARE_BYTES < used < rooms[0]
 
 
 @linux

@@ -204,7 +204,7 @@ def test_answers_are_those_of_the_functions_themselves():
     ]  # fmt: skip
     for found, call in zip(by_name, [call(own) for call in expected], strict=True):
         assert json.dumps(told(found)) == json.dumps(told(call))
-    assert [spend for _, spend, _ in study.ledger.entries] == [mu] * len(expected)
+    assert [entry.spend for entry in study.ledger.entries] == [mu] * len(expected)
 
 
 @each("covariates", ["z", ["z", "x"]])

@@ -195,7 +195,7 @@ def _sum_of_charges(fits: Sequence[Fit], columns: Sequence[str], ledger: Any) ->
                 "none."
             )
         unmatched.remove(entry)
-        spent.charge(entry.charged, name)
+        spent.charge(entry.paid, name)
     return spent.spent, (
         f"Together: {statement(spent.spent)} of the ledger's {statement(ledger.total)}, which has "
         f"{statement(ledger.remaining)} left"

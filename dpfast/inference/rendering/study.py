@@ -11,7 +11,14 @@ from typing import Any
 from dpfast.arguments import file_path
 from dpfast.documents import write_document
 from dpfast.errors import DpfastError
-from dpfast.inference.composition import amounts, in_numbers, plain_spend, totalled
+from dpfast.inference.composition import (
+    amounts,
+    in_numbers,
+    lines_of,
+    plain_spend,
+    replay,
+    totalled,
+)
 from dpfast.inference.rendering.digits import printable
 from dpfast.inference.rendering.page import document, in_words, results, void
 from dpfast.inference.rendering.renderings import html
@@ -44,7 +51,7 @@ def report_of(ledger: Ledger, answers: Iterable[Answer], path: Any) -> str:
         "ledger": ledger.identity,
         "total": plain_spend(ledger.total),
         **({} if ledger.apart is None else {"apart": plain_spend(ledger.apart)}),
-        "charges": [[label, plain_spend(charged)] for label, _, charged in ledger.entries],
+        "charges": [[label, plain_spend(spend), *of] for label, spend, *of in lines_of(ledger)],
         "answers": [_told(*answer) for answer in answers],
     }
     write_document(name, study_page(content))
@@ -64,7 +71,10 @@ def _told(request: dict[str, Any], mark: str, result: Any, table: Table) -> dict
 
 def study_page(content: dict[str, Any]) -> str:
     """Write the page of a transcript, from nothing else."""
-    charges = [(label, _numbers(spend)) for label, spend in content["charges"]]
+    charges = [
+        (f"returned by charge {of[0] + 1}" if of else label, _numbers(spend))
+        for label, spend, *of in content["charges"]
+    ]
     labels = tuple([printable(label) for label, _ in charges])
     cells = tuple([(text,) for _, text in charges])
     words = WORDINGS[content["format"]]
@@ -105,8 +115,9 @@ def _ledger_adds_up(content: dict[str, Any], text: str) -> bool:
         replayed = Ledger(
             totalled(content["total"]), None if reserved is None else totalled(reserved)
         )
-        for label, spend in content["charges"]:
-            replayed.charge(totalled(spend), label)
+        replay(
+            replayed, [(label, totalled(spend), *of) for label, spend, *of in content["charges"]]
+        )
     except DpfastError:
         return False
     return True
@@ -118,9 +129,15 @@ def _each_was_charged(content: dict[str, Any], text: str) -> bool:
     kind = GDP if isinstance(ledger_total, ApproxDP) else type(ledger_total)
     marks = [answer["mark"] for answer in content["answers"]]
     for answer in content["answers"]:
-        paid = [spend for label, spend in content["charges"] if label.endswith(answer["mark"])]
+        lines = list(enumerate(content["charges"]))
+        paid = [(k, line[1]) for k, line in lines if line[0].endswith(answer["mark"])]
         total = amounts(totalled(answer["privacy"]["total"]), kind)[0]
-        if len(paid) != 1 or not answer["mark"] or total > amounts(totalled(paid[0]), kind)[0]:
+        if len(paid) != 1 or not answer["mark"] or total > amounts(totalled(paid[0][1]), kind)[0]:
+            return False
+        returned = [spend for _, (_, spend, *of) in lines if of == [paid[0][0]]]
+        if returned != [
+            answer["privacy"][key] for key in ("returned",) if key in answer["privacy"]
+        ]:
             return False
     return len(set(marks)) == len(marks)
 

@@ -21,6 +21,7 @@ from dpfast.inference.composition import (
     Composition,
     Rows,
     adds_up as composition_adds_up,
+    amounts,
     charges,
     composed,
     cost,
@@ -215,7 +216,29 @@ def adds_up(content: dict[str, Any], text: str) -> bool:
     privacy = content["privacy"]
     if privacy["total"] is None:
         return privacy["composition"] is None
-    return composition_adds_up(totalled(privacy["total"]), composed(privacy["composition"]))
+    total, composition = totalled(privacy["total"]), composed(privacy["composition"])
+    return composition_adds_up(total, composition) and _was_unused(privacy, total, composition)
+
+
+def _returned(privacy: dict[str, Any]) -> GDP | None:
+    """Read what was returned of a total, if anything."""
+    if "returned" not in privacy:
+        return None
+    returned = totalled(privacy["returned"])
+    if not isinstance(returned, GDP):
+        raise ValueError("a mu is returned")
+    return returned
+
+
+def _was_unused(privacy: dict[str, Any], total: Budget, composition: Composition) -> bool:
+    """Check exactly that what was charged and what was returned are together within the total."""
+    returned = _returned(privacy)
+    if returned is None:
+        return True
+    (used,), (limit,), (unused,) = (
+        cost(composition, GDP), amounts(total, GDP), amounts(returned, GDP),
+    )  # fmt: skip
+    return 0 < unused <= limit - used
 
 
 def entries_are_the_sum(content: dict[str, Any], text: str) -> bool:
@@ -301,6 +324,7 @@ def _guarantee(
         math.inf if total is None else math.nan if privacy["mu"] is None else privacy["mu"],
         tuple(privacy["vouched"]),
         expression,
+        _returned(privacy),
     )
 
 

@@ -1,7 +1,8 @@
-"""A privacy budget, charged before noise is drawn, never refunded, all sums exact.
+"""A privacy budget, charged before noise is drawn, all sums exact.
 
-Claims C9 (adaptive composition), C10 (exact arithmetic), C86 (decimals) and C87 (pairs) of
-PROOFS.md: amounts are integers counting quanta of which every double's square is a whole number.
+Claims C9 (adaptive composition), C10 (exact arithmetic), C86 (decimals), C87 (pairs) and C95
+(returned budget) of PROOFS.md: amounts are integers counting quanta of which every double's square
+is a whole number.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from dpfast.privacy.budget import (
 )
 from dpfast.privacy.decimals import ratio_to_float, written
 from dpfast.privacy.ledger.process import HERE, this_process
+from dpfast.privacy.noise import random_name
 
 #: ``2^-1074`` is the smallest double, so its square is ``2^-2148``; as they are written, doubles
 #: are whole numbers of ``10^-324``, their squares of ``10^-648``.
@@ -54,6 +56,8 @@ class Entry(NamedTuple):
         What the mechanism is proved to cost.
     charged : Budget
         The same in the ledger's currency.
+    returned : GDP or None
+        Part of a run's reservation that it did not use, given back at its end (claim C95).
 
     Privacy
     -------
@@ -63,6 +67,30 @@ class Entry(NamedTuple):
     label: str
     spend: Any
     charged: Any
+    returned: Any = None
+
+    @property
+    def paid(self) -> Any:
+        """What was charged, less what was returned, rounded up."""
+        if self.returned is None:
+            return self.charged
+        return _as_mu(quanta_of(self.charged) - quanta_of(self.returned), up=True)
+
+
+class Reserved(NamedTuple):
+    """Line of a charge of which a part may be returned; the mark names it."""
+
+    label: str
+    spend: Any
+    charged: Any
+    mark: str
+
+
+class Returned(NamedTuple):
+    """Line that returns a part of the reservation with this mark."""
+
+    mark: str
+    amount: Any
 
 
 class Part(NamedTuple):
@@ -74,8 +102,8 @@ class Part(NamedTuple):
     disjoint: bool
 
 
-#: What an :class:`Entry` is made of, the first time somebody looks.
-_Line = tuple[str, Any, Any]
+#: A line of the book, of which an :class:`Entry` is made when somebody looks.
+_Line = tuple[str, Any, Any] | Reserved | Returned
 
 #: A charge: its cost in quanta, and its line in the book.
 _Charge = tuple[tuple[int, ...], _Line]
@@ -187,6 +215,7 @@ class Ledger(Hinted):
         if apart is not None:
             self._apart = self._kept(apart)
         self._entries: list[_Line] = []
+        self._closed = False
         self._lock = threading.RLock()  # knows its owner
         self._process: object = this_process()
         #: What became of charges that pay for ledgers of their own; says, decides nothing.
@@ -259,7 +288,7 @@ class Ledger(Hinted):
             return self._as_budget(spent[: len(self._currency.fields)], up=True)
         total: Any = self._total
         remaining_delta = self._as_budget((0, self._limit[1] - spent[1]), up=False).delta
-        mu, epsilon = self._as_mu(spent[2], up=True), total.epsilon
+        mu, epsilon = _as_mu(spent[2], up=True), total.epsilon
         if mu.mu <= MAX_MU:
             a, b = written(mu.epsilon(remaining_delta))
             epsilon = min(epsilon, ratio_to_float(a * ONE + b * spent[0], b * ONE, up=True))
@@ -273,7 +302,7 @@ class Ledger(Hinted):
         """
         spent = self._current()[0]
         if spent[3:]:
-            return self._as_mu(spent[5] - spent[2], up=False)
+            return _as_mu(spent[5] - spent[2], up=False)
         pairs = list(zip(self._limit, spent, strict=True))[: len(self._currency.fields)]
         return self._as_budget(tuple([limit - used for limit, used in pairs]), up=False)
 
@@ -292,19 +321,26 @@ class Ledger(Hinted):
         if not self.keeps_apart:
             return self._total
         spent = self._current()[0]
-        return self._as_mu((spent[3:] or self._divided(spent))[2], up=False)
+        return _as_mu((spent[3:] or self._divided(spent))[2], up=False)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every charge, in order."""
-        return tuple([Entry(*line) for line in self._current()[1]])
+        lines = list(self._current()[1])
+        returned = {line.mark: line.amount for line in lines if type(line) is Returned}
+        return tuple([
+            Entry(*line[:3], *[returned.get(mark) for mark in line[3:]])
+            for line in lines
+            if type(line) is not Returned
+        ])  # fmt: skip
 
     def charge(
         self, spend: Budget | float | tuple[float, float], label: str, *, once: str = ""
     ) -> None:
         """Spend a part of the budget, or refuse.
 
-        Call it before touching records or drawing noise.  There is no way to undo it.
+        Call it before touching records or drawing noise.  There is no way to undo it.  (The
+        library's own runs reserve a total, and return what their queries did not use: claim C95.)
 
         Parameters
         ----------
@@ -411,8 +447,10 @@ class Ledger(Hinted):
             f"<dt>{name}</dt><dd>{_as_html(repr(value))}</dd>" for name, value in rows
         )
         charges = "".join(
-            f'<tr><th scope="row">{_as_html(label)}</th><td>{_as_html(repr(spend))}</td></tr>'
-            for label, spend, _ in self.entries
+            f'<tr><th scope="row">{_as_html(entry.label)}</th><td>{_as_html(repr(entry.spend))}'
+            + f", returned {_as_html(repr(entry.returned))}" * (entry.returned is not None)
+            + "</td></tr>"
+            for entry in self.entries
         )
         table = f"<table><caption>Charges, in order</caption><tbody>{charges}</tbody></table>"
         return f'<div class="dpfast"><dl>{amounts}</dl>{table if charges else ""}</div>'
@@ -437,22 +475,64 @@ class Ledger(Hinted):
                 "or keep the budget in a file with Ledger.open(path, total)."
             )
 
-    def _settle(self, charges: Sequence[_Charge], once: str = "") -> None:
-        self._refuse_copies()  # before it waits for a lock that a fork left held
+    def _refuse_inside(self) -> None:
+        """Refuse copies, and what would wait for itself or for a lock that a fork left held."""
+        self._refuse_copies()
         if self._lock._is_owned():  # type: ignore[attr-defined]
             raise LedgerClosed(
                 "a ledger was charged by a signal handler (or a finaliser) that interrupted a "
                 "charge of it in the same thread. Nothing was spent by the handler. Charge it "
                 "after the handler returned."
             )
+
+    def _settle(self, charges: Sequence[_Charge], once: str = "") -> None:
+        self._refuse_inside()
         with self._lock:
-            if once:
-                _refuse_again(once, self._entries)
+            if self._closed:
+                raise LedgerClosed(
+                    "the run that spent this ledger has ended, and what it did not spend was "
+                    "returned. Nothing was spent. Start another run."
+                )
+            if once or type(charges[0][1]) is Returned:
+                _refuse_again(once, charges[0][1], self._entries)
             self._spent, line = self._after(self._spent, charges)  # first: an interrupt may follow
             self._entries.append(line)
         if HERE.token is not self._process or os.getpid() != HERE.number:
             this_process()  # forked in the middle: granted to the parent only
             self._refuse_copies()
+
+    # -- reservations (claim C95); :class:`~dpfast.privacy.ledger.reservation.Reservation` alone
+    #    asks for these
+
+    @property
+    def _takes_returns(self) -> bool:
+        """Whether charges in GDP may be returned in part: their squares add up here."""
+        return self._currency is GDP or self.keeps_apart
+
+    def _reserve(self, spend: Budget, label: str, once: str = "") -> str:
+        """Charge for a run; return the mark of what may be returned of it, or an empty text."""
+        own_charge = type(self).charge is not Ledger.charge  # nobody knows what it counts
+        if own_charge or type(spend) is not GDP or not self._takes_returns:
+            self.charge(spend, label, **({"once": once} if once else {}))
+            return ""
+        mark = random_name()
+        ((cost, line),) = self._priced(spend, label + once)
+        self._settle(((cost, Reserved(*line[:3], mark)),), once)  # type: ignore[call-arg]
+        return mark
+
+    def _give_back(self, mark: str, quanta: int) -> GDP:
+        """Return a part of the reservation with this mark, once; return the amount."""
+        unused = _as_mu(quanta, up=False)
+        cost = tuple([-part for part in self._cost_of(unused)])
+        self._settle(((cost, Returned(mark, unused)),), mark)
+        return unused
+
+    def _close(self) -> int:
+        """Refuse every charge from now on; return the exact sum of those that were made."""
+        self._refuse_inside()
+        with self._lock:
+            self._closed = True
+            return self._spent[0]
 
     # -- arithmetic
 
@@ -522,7 +602,7 @@ class Ledger(Hinted):
             after = self._added(spent, cost)
             if after is not None:
                 return after, line
-        entry = Entry._make(charges[0][1])
+        entry = Entry(*charges[0][1][:3])
         equal = "" if entry.charged == entry.spend else f" (that is, {entry.charged!r})"
         raise BudgetExceeded(
             f"the charge for {entry.label!r} does not fit: total {self._total!r}, spent "
@@ -535,22 +615,45 @@ class Ledger(Hinted):
             * (bool(spent[3:]) and type(entry.charged) is not GDP)
         )
 
-    def _as_mu(self, quanta: int, *, up: bool) -> GDP:
-        root = math.isqrt(quanta)
-        if up and root * root < quanta:
-            root += 1
-        return amount(GDP, ratio_to_float(root, _ROOT, up=up))
-
     def _as_budget(self, quanta: tuple[int, ...], *, up: bool) -> Any:
         if self._currency is GDP:
-            return self._as_mu(quanta[0], up=up)
+            return _as_mu(quanta[0], up=up)
         values = (ratio_to_float(part, ONE, up=up) for part in quanta)
         return amount(self._currency, *values)
 
 
-def _refuse_again(once: str, entries: Iterable[_Line]) -> None:
-    """Refuse a charge that was made already."""
-    if any(entry[0].endswith(once) for entry in entries):
+def quanta_of(spend: GDP) -> int:
+    """Return the square of a mu in quanta, which add up."""
+    return _cost(2, spend.mu)[0]
+
+
+def _as_mu(quanta: int, *, up: bool) -> GDP:
+    """Return the mu whose square is so many quanta."""
+    root = math.isqrt(quanta)
+    if up and root * root < quanta:
+        root += 1
+    return amount(GDP, ratio_to_float(root, _ROOT, up=up))
+
+
+def may_return(line: Returned, latest_first: Iterable[_Line]) -> bool:
+    """Tell whether a line returns at most what its reservation charged, for the first time."""
+    for earlier in latest_first:
+        if type(earlier) is Returned and earlier.mark == line.mark:
+            return False
+        if type(earlier) is Reserved and earlier.mark == line.mark:
+            return quanta_of(line.amount) <= quanta_of(earlier.charged)
+    return False
+
+
+def _refuse_again(once: str, line: _Line, lines: Sequence[_Line]) -> None:
+    """Refuse a charge, or a return, that was made already."""
+    if type(line) is Returned:
+        if not may_return(line, reversed(lines)):
+            raise BudgetExceeded(
+                "what a reservation left was returned before, or is more than was reserved, or the "
+                "reservation is not in this ledger. Nothing was returned."
+            )
+    elif any(earlier[0].endswith(once) for earlier in lines):
         raise BudgetExceeded(
             f"a charge marked {once.strip()!r} was granted before, and such a charge is made once. "
             "Nothing was spent and no record was touched. Ask who made it for the answer, or give "

@@ -1,9 +1,9 @@
 """A ledger in a file, shared by processes and kept through crashes: claim C10 of PROOFS.md.
 
-Append-only JSON lines: a header with the total, then one line per charge.  A last line that is cut
-short belongs to a charge that never returned, and is removed; anything else not as written is
-damage.  Each line ends with a check, a digest of it and of the check before it: a changed digit is
-noticed.
+Append-only JSON lines: a header with the total, then one line per charge, and one for what a run
+returned of its reservation (claim C95).  A last line that is cut short belongs to a charge that
+never returned, or to a return that is lost, and is removed; anything else not as written is damage.
+Each line ends with a check, a digest of it and of the check before it: a changed digit is noticed.
 """
 
 from __future__ import annotations
@@ -29,23 +29,34 @@ from dpfast.errors import (
     LedgerUnavailable,
 )
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
-from dpfast.privacy.ledger.book import Entry, Ledger, _Charge, _refuse_again
+from dpfast.privacy.ledger.book import (
+    Ledger,
+    Reserved,
+    Returned,
+    _Charge,
+    _Line,
+    _refuse_again,
+    may_return,
+)
 from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import random_name
 
 _T = TypeVar("_T")
 
 #: Beginning of every ledger; other files are not read any further.
-_BEGINNING = b'{"dpfast ledger": 3, "total": ["'
+_BEGINNING = b'{"dpfast ledger": 4, "total": ["'
 
-#: Beginning of older ledgers, whose lines have no checks; new lines have none, either.
+#: Beginning of older ledgers, to which nothing is returned: their versions could not read it.
+_WITHOUT_RETURNS = b'{"dpfast ledger": 3, "total": ["'
+
+#: Beginning of still older ledgers, whose lines have no checks; new lines have none, either.
 _WITHOUT_CHECKS = b'{"dpfast ledger": 2, "total": ["'
 
 #: Text before the check of a line; its hexadecimal digits, a quote and a brace end the line.
 _CHECK = b', "check": "'
 
-#: Beginning of every line of a charge.
-_CHARGE = b'{"label": "'
+#: Beginnings of every line of a charge, and of a return.
+_BEGINNINGS_OF_LINES = b'{"label": "', b'{"returned": ["GDP", "'
 
 #: Exceptions while a line is parsed that is not a header or a charge.
 _UNREADABLE = (
@@ -159,7 +170,8 @@ class FileLedger(Ledger):
                 "or none to accept the file's."
             )
         self._bytes = bytearray(header)
-        self._lines: list[Entry] = []
+        self._has_returns = header.startswith(_BEGINNING)
+        self._lines: list[_Line] = []
         self._known = _Known(len(header), 0, self._spent, check)
         self._take(content)
 
@@ -175,7 +187,11 @@ class FileLedger(Ledger):
         header, _, _ = self._bytes.partition(b"\n")
         return hashlib.sha256(header).hexdigest()[:32]
 
-    def _current(self) -> tuple[tuple[int, ...], Iterable[Entry]]:
+    @property
+    def _takes_returns(self) -> bool:
+        return self._has_returns and super()._takes_returns
+
+    def _current(self) -> tuple[tuple[int, ...], Iterable[_Line]]:
         if _inside() and self._refusal is None:  # a signal handler's look: as it was last seen
             known = self._known
         else:
@@ -192,16 +208,10 @@ class FileLedger(Ledger):
 
     def _append(self, charges: Sequence[_Charge], once: str, file: FileIO) -> None:
         known = self._read(file)
-        if once:
-            _refuse_again(once, islice(self._lines, known.count))
+        if once or type(charges[0][1]) is Returned:
+            _refuse_again(once, charges[0][1], self._lines[: known.count])
         after, granted = self._after(known.spent, charges)
-        entry = Entry._make(granted)
-        charge = {
-            "label": entry.label,
-            "spend": _code(entry.spend),
-            "charged": _code(entry.charged),
-        }
-        line, check = _line(charge, known.check)
+        line, check = _line(_fields(granted), known.check)
         end, size = known.length, file.seek(0, os.SEEK_END)
         if size > end:  # what an interrupted charge left of its line
             file.truncate(end)
@@ -211,7 +221,7 @@ class FileLedger(Ledger):
             raise self._refuse(
                 "it was replaced by another file during a charge, which was not granted"
             )
-        self._learn(line, [entry], after, check, _stamped(file))
+        self._learn(line, [granted], after, check, _stamped(file))
 
     def _read(self, file: FileIO) -> _Known:
         """Return the file's content; skip reading while this handle alone writes to it."""
@@ -223,7 +233,7 @@ class FileLedger(Ledger):
     def _learn(
         self,
         content: bytes,
-        entries: list[Entry],
+        entries: list[_Line],
         spent: tuple[int, ...],
         check: bytes | None,
         state: _Seen | None,
@@ -237,7 +247,8 @@ class FileLedger(Ledger):
 
     def _content(self, file: FileIO) -> bytes:
         """Read the whole file, and add the newline that a whole last line may lack."""
-        if file.read(len(_BEGINNING)) not in (_BEGINNING, _WITHOUT_CHECKS):
+        begins = file.read(len(_BEGINNING))
+        if begins not in (_BEGINNING, _WITHOUT_RETURNS, _WITHOUT_CHECKS):
             raise self._refuse("it does not begin with the header of a ledger")
         file.seek(0)
         content = file.readall()
@@ -253,23 +264,39 @@ class FileLedger(Ledger):
         if not content.startswith(self._bytes):
             raise self._refuse(_difference(bytes(self._bytes), content))
         end = content.rfind(b"\n") + 1
-        spent, check, entries = known.spent, known.check, list[Entry]()
+        spent, check, entries = known.spent, known.check, list[_Line]()
         for line in content[known.length : end].split(b"\n")[:-1]:
             try:
                 check = None if check is None else _check_of(line, check)
                 entry = _entry(line)
-                if type(entry.charged) not in (self._currency, GDP)[: 1 + self.keeps_apart]:
-                    raise ValueError
+                cost = self._cost_of_line(entry, chain(reversed(entries), self._known_lines()))
             except _UNREADABLE:
                 number = known.count + len(entries) + 2
                 raise self._refuse(f"line {number} is not a charge as it was written") from None
-            after = self._added(spent, self._cost_of(entry.charged))
+            after = self._added(spent, cost)
             if after is None:
                 raise self._refuse("more was charged than its total")
             spent = after
             entries.append(entry)
         self._learn(content[known.length : end], entries, spent, check, None)
         return self._known
+
+    def _known_lines(self) -> Iterator[_Line]:
+        """Iterate over the lines that were read and accepted, the latest first."""
+        return (self._lines[i] for i in range(self._known.count - 1, -1, -1))
+
+    def _cost_of_line(self, line: _Line, latest_first: Iterable[_Line]) -> tuple[int, ...]:
+        """Return what a line adds to the sums; ValueError if nobody here wrote such a line."""
+        if isinstance(line, Returned):
+            if not (self._takes_returns and may_return(line, latest_first)):
+                raise ValueError
+            return tuple([-part for part in self._cost_of(line.amount)])
+        charged = line[2]
+        if type(charged) not in (self._currency, GDP)[: 1 + self.keeps_apart]:
+            raise ValueError
+        if type(line) is Reserved and not (self._takes_returns and type(charged) is GDP):
+            raise ValueError
+        return self._cost_of(charged)
 
     # -- opening it
 
@@ -322,7 +349,7 @@ class FileLedger(Ledger):
         total = _positive(_code(total))
         Ledger(total, apart)  # refuses what is no part of it
         header = {
-            "dpfast ledger": 3,
+            "dpfast ledger": 4,
             "total": _code(total),
             **({} if apart is None else {"apart": _code(as_budget(apart))}),
             "created": time.time_ns(),
@@ -511,9 +538,11 @@ def _check_of(line: bytes, before: bytes) -> bytes:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Tell whether this is the beginning of a charge's line, without a whole charge in it."""
+    """Tell whether this is the beginning of a line as they are written, without a whole one."""
     written = line.rstrip(b"\0")  # a system that fell may leave zeros for what it did not write
-    if not (written.startswith(_CHARGE) or _CHARGE.startswith(written)):
+    if not any(
+        written.startswith(begin) or begin.startswith(written) for begin in _BEGINNINGS_OF_LINES
+    ):
         return False
     try:
         json.JSONDecoder().raw_decode(written.decode(errors="replace"))
@@ -522,12 +551,29 @@ def _is_torn(line: bytes) -> bool:
     return False
 
 
-def _entry(line: bytes) -> Entry:
+def _fields(line: _Line) -> dict[str, object]:
+    """Return the content of a line."""
+    if isinstance(line, Returned):
+        return {"returned": _code(line.amount), "reservation": line.mark}
+    label, spend, charged = line[:3]
+    fields: dict[str, object] = {"label": label, "spend": _code(spend), "charged": _code(charged)}
+    return fields | ({"reservation": line.mark} if type(line) is Reserved else {})
+
+
+def _entry(line: bytes) -> _Line:
+    """Read a line as it was written."""
     content = json.loads(line.decode())
-    label = content["label"]
-    if type(label) is not str:
+    mark = content.get("reservation")
+    if "returned" in content:
+        return Returned(_text(mark), _decode(content["returned"]))
+    charge = _text(content["label"]), _decode(content["spend"]), _decode(content["charged"])
+    return charge if mark is None else Reserved(*charge, _text(mark))
+
+
+def _text(value: object) -> str:
+    if type(value) is not str:
         raise ValueError
-    return Entry(label, _decode(content["spend"]), _decode(content["charged"]))
+    return value
 
 
 def _code(budget: Budget) -> list[str]:

@@ -1,0 +1,106 @@
+"""Budget of a call: as requested, as a total, and the shared ledger that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.privacy.budget import GDP, Budget, as_budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.ledger.reservation import Reservation
+from dpfast.privacy.rounding import ROUNDING_PRODUCT
+
+#: Bytes tried before a charge, beyond those of the records: a call needs at most about so many.
+#: With fewer a paid call may run out of memory; with more small machines are refused.
+SPARE_BYTES = 1 << 26
+
+Checked = TypeVar("Checked")
+PrivacyLike = Budget | float | tuple[float, float]
+
+#: Largest mu of a call: the squares of larger ones, and of their noise, leave float64.
+MAX_MU = 1e100
+
+
+class Account:
+    """Budget of a call: as requested, as a total, and the shared ledger that pays."""
+
+    def __init__(
+        self, privacy: PrivacyLike, shared: Ledger | None = None, total: Budget | None = None
+    ) -> None:
+        self.total: Any = GDP.within(privacy) if total is None else total
+        if isinstance(self.total, GDP) and self.total.mu > MAX_MU:
+            raise InvalidBudget(
+                f"noise cannot be so small that mu = {self.total.mu:g} is spent. Pass a smaller "
+                "budget."
+            )
+        self._requested, self._shared = privacy, shared
+        self._reservation: Reservation | None = None
+
+    def open_ledger(self, rows: int) -> Ledger:
+        """Open a ledger for one row, so that all rows of a person together cost the total (C47)."""
+        if rows == 1:
+            return Ledger(self.total)
+        return Ledger(GDP(self.total.mu / rows * (1.0 - ROUNDING_PRODUCT)))
+
+    def warn_if_weak(self, n: int) -> None:
+        """Warn, before anything is charged, that a budget promises next to nothing."""
+        from dpfast.fit_requests.weak_budgets import warn_if_weak
+
+        warn_if_weak(as_budget(self._requested), n)
+
+    def charge(self, label: str, extra_bytes: int = 0) -> None:
+        """Charge the shared ledger, in its own currency if the budget was given in it."""
+        self.reserve(label, extra_bytes)
+
+    def reserve(
+        self, label: str, extra_bytes: int = 0, session: Ledger | None = None, rows: int = 1
+    ) -> AbstractContextManager[Any]:
+        """Charge as :meth:`charge`; the context returns at its end what the session did not spend.
+
+        A session is given only for work that ends by released and public values (claim C95).
+        """
+        np.empty(SPARE_BYTES + extra_bytes, np.uint8)  # MemoryError, before anything is charged
+        if self._shared is None:
+            return nullcontext()
+        spend = self._in_currency_of(checked_ledger(self._shared))
+        self._reservation = Reservation(self._shared, spend, label, session, rows)
+        return self._reservation
+
+    @property
+    def returned(self) -> GDP | None:
+        """Part of the total that the shared ledger has back."""
+        return None if self._reservation is None else self._reservation.returned
+
+    def refuse_unpayable(self, label: str) -> None:
+        """Refuse what the ledger cannot pay, before work that must precede the charge."""
+        if self._shared is not None:
+            checked_ledger(self._shared).check(self._in_currency_of(self._shared), label)
+
+    def charge_after(
+        self, first: Callable[[], Checked], label: str, extra_bytes: int = 0
+    ) -> Checked:
+        """Charge once a caller's function has returned a valid answer, not before."""
+        self.refuse_unpayable(label)
+        answer = first()
+        self.charge(label, extra_bytes)
+        return answer
+
+    def _in_currency_of(self, ledger: Ledger) -> Budget:
+        requested = as_budget(self._requested)
+        in_mu = ledger.keeps_apart and isinstance(self.total, GDP)
+        total: Budget = self.total
+        return requested if type(requested) is type(ledger.total) and not in_mu else total
+
+
+def checked_ledger(ledger: Any) -> Ledger:
+    """Refuse what is no ledger."""
+    if not isinstance(ledger, Ledger):
+        raise InvalidInput(
+            "ledger must be a dpfast.Ledger, such as dpfast.Ledger.open(path), or None; received "
+            f"{described(ledger)}."
+        )
+    return ledger
