@@ -22,6 +22,7 @@ from dpfast.fit_requests.request import hide_row_details
 from dpfast.inference.composition import plain_spend
 from dpfast.inference.degrees import UNCOUNTED, coverage
 from dpfast.inference.rendering.plain import plain
+from dpfast.scaling.remarks import STOPPED
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -294,12 +295,13 @@ def _is_empty(fields: dict[str, Any]) -> bool:
     by_level = [fit for fit in fields.get("fits", ()) if fit is not None]
     if by_level:
         return all(_is_empty(fit) for fit in by_level)
-    return UNCOUNTED in fields.get("warnings", ())
+    warnings = fields.get("warnings", ())
+    return UNCOUNTED in warnings or any(said.startswith(STOPPED) for said in warnings)
 
 
 #: Message beside a result whose released count of usable records is zero.
 NOTHING_USABLE = (
-    "budget spent, but about 0 usable records: the result contains no estimate. "
+    "about 0 usable records: the result contains no estimate. "
     "Is a column text? Declare its labels, in --schema or as C(name, levels=[...]) in --formula. "
     "Do numbers have decimal commas? Pass --decimal ,"
 )

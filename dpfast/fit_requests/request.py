@@ -411,6 +411,11 @@ class FitRequest:
         spent = math.fsum([entry.paid.mu**2 for entry in self.ledger.entries])
         return math.sqrt(mu**2 - spent) * (1.0 - ROUNDING_SUM)
 
+    def spent_share(self) -> float:
+        """Return the part of the total, in mu^2, that was spent so far."""
+        spent: Any = self.ledger.spent
+        return float((spent.mu / self.mu) ** 2)
+
     def guarantee(self) -> Guarantee:
         """Return the guarantee of all charges so far, each of them in Gaussian DP."""
         m, ledger = self.group_size, self.ledger

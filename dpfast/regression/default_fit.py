@@ -199,6 +199,8 @@ class DefaultFit:
         self._iterates: list[list[Array]] = [[] for _ in losses]
         self.steps = [MAX_STEPS] * len(losses)
         self.only_mean = False
+        #: Why the call ended after its counts, if it did.
+        self._stopped = ""
         self._scaling: PrivateScaling | GivenScaling | None = None
         self._initial: InitialEstimate | None = None
         #: Map from the rows' coordinates to coefficients: without columns that look constant, and
@@ -302,7 +304,7 @@ class DefaultFit:
             request, mu * share**0.5, covariates=not own_units,
             response=not bounded, linked=linked, labels=loss.binary_response, whole=mu,
             inner=coded or own_units, offset=offset,
-            responses=loss.responses,
+            responses=loss.responses, least=budget.least_records(),
         )  # fmt: skip
         return mu * (1.0 - share) ** 0.5
 
@@ -344,6 +346,10 @@ class DefaultFit:
 
     def begin(self) -> None:
         """Estimate the private units, and the pilot that several losses share."""
+        if isinstance(self._scaling, PrivateScaling):
+            self._stopped = self._scaling.too_few()
+            if self._stopped:
+                return
         if self._scaling is not None:
             self._scaling.in_place(spend=False)  # the rest is for the fit
             released = self._scaling.released
@@ -394,7 +400,10 @@ class DefaultFit:
         return run(Fits(self, single), label, self.memory_bytes(), progress)
 
     def solve(self, k: int, report: Callable[[int, int], None] | None) -> Solution:
-        """Run the solver for one loss."""
+        """Run the solver for one loss; no coefficient is estimated where the call stopped."""
+        if self._stopped:
+            nothing = np.full(self.request.dimension, np.nan)
+            return Solution([nothing], None, self._stopped)
         setting = self.setting._replace(loss=self.losses[k])
         rows = self.rows_for()
         budget = BudgetAllocation(rows.n, rows.dimension, self._mu_per_loss)

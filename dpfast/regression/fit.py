@@ -102,11 +102,13 @@ def fit(
         that is not given.  Released units, such as ``fit.units`` of another fit
         of these records or of an interrupted one, may be passed and cost nothing more; a
         ``start`` is in them (``fit.coded.params``).  If n and the budget are too small, the answer
-        is the mean of the response alone, with a warning.
+        is the mean of the response alone, with a warning.  A fit stops after its counts, with NaN
+        and a warning, where too few records have numbers in all columns for the budget.
     inference : bool
         Estimate standard errors and intervals with part of the budget.
     ledger : Ledger, optional
-        A budget shared by several analyses; the total of this fit is charged to it at once.
+        A budget shared by several analyses; the total of this fit is charged to it at once, and
+        what a fit did not use that stopped after its counts is returned at its end.
     noise : NoiseSource, optional
         Default: operating-system entropy.  ``SeededNoise`` is for simulation and voids the
         guarantee.

@@ -48,6 +48,11 @@ class ScalingBudget(BudgetAllocation):
         needed = COUNTS * self.p / (COUNT_SHARE * strength**2)
         return min(MOST, max(min_share, needed))
 
+    def least_records(self) -> float:
+        """Return the number of records below which the noise of counts hides locations."""
+        mu = self.mu * MOST**0.5
+        return math.sqrt(COUNTS * self.p / COUNT_SHARE) / (MAX_COUNT_NOISE * mu)
+
     def hidden(self) -> bool:
         """Say whether the noise of counts would hide the locations of so many columns."""
         mu = self.mu * self.share() ** 0.5

@@ -17,7 +17,12 @@ from dpfast.fit_requests.request import FitRequest
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.scaling.budget import MAX_COUNT_NOISE, ScalingBudget
 from dpfast.scaling.distances import ColumnScale
-from dpfast.scaling.remarks import OUT_OF_RANGE, complete_remarks, constant_remarks
+from dpfast.scaling.remarks import (
+    OUT_OF_RANGE,
+    complete_remarks,
+    constant_remarks,
+    stopped_remark,
+)
 from dpfast.scaling.search import COUNTS, ScaleSearch
 from dpfast.scaling.standardized import CODED_ALREADY, Standardized
 from dpfast.solvers.pcn.plan import LARGEST
@@ -52,6 +57,7 @@ class PrivateScaling(Analysis[Standardized]):
         inner: bool = False,
         offset: bool = False,
         responses: str = "",
+        least: float = 0.0,
     ) -> None:
         if not inner and request.records.coding is not None:
             raise InvalidInput(CODED_ALREADY)
@@ -86,6 +92,7 @@ class PrivateScaling(Analysis[Standardized]):
             indicators,
         )
         self._responses = responses
+        self._least, search.least = least, least * columns.n / request.n
         n, count, noise = columns.n, len(search.columns), search.noise
         if count and noise > MAX_COUNT_NOISE * n:  # the locations would be noise
             needed = (mu if whole is None else whole) * noise / (MAX_COUNT_NOISE * n)
@@ -106,6 +113,18 @@ class PrivateScaling(Analysis[Standardized]):
     def query(self, report: Progress | None) -> Standardized:
         """Spend the budget of an estimation of units alone."""
         return self.run()
+
+    def too_few(self) -> str:
+        """Ask the counts, which come first; say so if too few records are complete to go on."""
+        search, request = self._search, self.request
+        search.ask_counts()
+        if not search.too_few:
+            return ""
+        labels = self._labels and search.labels_counted
+        return stopped_remark(
+            request.spent_share(), self._counted(), request.n_units, self.names, labels,
+            self._weighted, least=self._least,
+        )  # fmt: skip
 
     @property
     def units(self) -> Standardized | None:
@@ -181,8 +200,7 @@ class PrivateScaling(Analysis[Standardized]):
 
     def _report(self, constant: tuple[str, ...], response_detected: bool) -> None:
         """Tell the request which columns look constant, and its warnings."""
-        request = self.request
-        weighted = request.record_weights is not None and request.record_weights.weight is not None
+        request, weighted = self.request, self._weighted
         count, noise = self._counted()
         request.undetected = constant
         request.few_complete = count < DETECTED_SDS * noise
@@ -191,6 +209,11 @@ class PrivateScaling(Analysis[Standardized]):
             *self._outside(),
             *constant_remarks(constant, response_detected),
         )
+
+    @property
+    def _weighted(self) -> bool:
+        weights = self.request.record_weights
+        return weights is not None and weights.weight is not None
 
     def _outside(self) -> tuple[str, ...]:
         """Warn that responses are below the loss's range, by the released number of them."""

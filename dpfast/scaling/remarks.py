@@ -28,6 +28,9 @@ OUT_OF_RANGE = {
     ),
 }
 
+#: First words of the warning of a call that ended after its counts.
+STOPPED = "stopped after "
+
 #: Names of columns that a remark lists.
 LISTED = 8
 
@@ -61,6 +64,16 @@ def complete_remarks(counted: tuple[float, float], n: int, *about: Any) -> tuple
     if not many_missing(counted, n):
         return ()
     return (_incomplete(counted, n, *about),)
+
+
+def stopped_remark(
+    share: float, counted: tuple[float, float], n: int, *about: Any, least: float
+) -> str:
+    """Say that a call stopped after its counts, with how much of the budget, and why."""
+    return (
+        f"{STOPPED}{100.0 * share:.2g}% of the budget: {_incomplete(counted, n, *about)} "
+        f"At this budget such a call needs at least some {least:,.0f} records."
+    )
 
 
 def cell_remarks(counts: Any, noise: float, n: int, names: Sequence[str]) -> tuple[str, ...]:

@@ -39,6 +39,13 @@ COUNTS = 14
 #: histogram has the rest, and what the counts leave.
 COUNT_SHARE, LOOK_SHARE = 0.4, 0.25
 
+#: Least part of mu^2 for a histogram: that of a second look, with the counts before it.
+MIN_HISTOGRAM_SHARE = LOOK_SHARE * (1.0 - COUNT_SHARE)
+
+#: Standard deviations by which a count must be below the least that makes sense to end a call.
+#: Of 1,000 calls with just enough records at most one ends: some 28 counts are looked at.
+STOP_SDS = 4.0
+
 #: Smallest mu of a count: below it the rounding to a grid costs more than a fifth of it.
 MIN_MU = 1e-5
 
@@ -106,12 +113,16 @@ class ScaleSearch:
         self.shares, self.share_noise = np.zeros(0), 0.0
         self._of_labels = [] if labels is None else [(labels, key) for key in LABEL_KEYS]
         self._labelled = 0.0, 0.0
+        #: Number of complete records with a response from 0 to 1, where it was asked; its noise.
+        self._within = math.inf, 0.0
         #: Response and the key below which it is out of range; number of such records, and noise.
         self._outside, self.outside = below_range, (0.0, 0.0)
         self._total = mu
         self.noise = math.sqrt(COUNTS * len(self.columns) / COUNT_SHARE) / mu
         self._spent = 0.0  # squares of mu
         self._complete, self._precision = 0.0, 0.0
+        #: Complete records below which a search makes no sense, and stops after its counts.
+        self.least = 0.0
         self._quantiles = {column: _Quantile() for column in self.columns}
         self._known: dict[int, DistanceHistogram] = {}
         #: Columns with records beyond the octaves that were measured first.
@@ -127,6 +138,7 @@ class ScaleSearch:
         extremes = [(m, mu) for m in {1, max(q, 1)} for mu in (least, self._total)]
         if self._of_labels:
             extremes.append((len(LABEL_KEYS), self._price_of_labels()))
+            extremes += [(2, mu) for mu in (least, self._total)]
         if self._outside is not None:
             extremes.append((1, self._price_of_labels()))
         for search in self._again():
@@ -142,10 +154,26 @@ class ScaleSearch:
 
     @property
     def counted(self) -> tuple[float, float]:
-        """Estimated number of complete records, with a valid label if any; its noise (claim D2)."""
-        if self._of_labels:
+        """Estimated number of complete records, once asked with a valid label; its noise (D2)."""
+        if self.labels_counted:
             return self._labelled
         return self._complete, max(self._precision, 1e-300) ** -0.5
+
+    @property
+    def labels_counted(self) -> bool:
+        """Whether the number of records with a valid label was asked."""
+        return self._labelled[1] > 0.0
+
+    @property
+    def too_few(self) -> bool:
+        """Whether too few records are complete, beyond the noise of the counts so far."""
+        return self._is_below(*self.counted, STOP_SDS) or self._is_below(*self._within, STOP_SDS)
+
+    def _is_below(self, count: float, noise: float, deviations: float) -> bool:
+        """Say whether a count is so many deviations below the least that makes sense."""
+        if self._every is not self._answers:  # if there were as many, a sample would vary, too
+            noise = math.hypot(noise, self.least**0.5)
+        return self.least > 0.0 and count + deviations * noise < self.least
 
     def tied(self, column: int) -> bool:
         """Say whether about a fifth of the records have the same entry, or zero, in a column."""
@@ -155,7 +183,7 @@ class ScaleSearch:
 
     def distance_extremes(self) -> list[tuple[int, float]]:
         """Return the smallest and largest numbers of columns per histogram, each with its mu."""
-        min_mu = self._total * math.sqrt(LOOK_SHARE * (1.0 - COUNT_SHARE)) * (1.0 - ROUNDING_SUM)
+        min_mu = self._total * math.sqrt(MIN_HISTOGRAM_SHARE) * (1.0 - ROUNDING_SUM)
         most = max(len(self.columns) + len(self._indicators), 1)
         extremes = [(m, mu) for m in {1, most} for mu in (min_mu, self._total)]
         for search in self._again():
@@ -164,9 +192,7 @@ class ScaleSearch:
 
     def run(self, spend: bool = True) -> list[ColumnScale]:
         """Run the search; return locations in the order of the columns."""
-        self._bisect(self.columns, COUNT_SHARE)
-        self._count_labels()
-        self._count_outside()
+        self.ask_counts()
         self.found = locations = self._measure(self.columns, LOOK_SHARE, self._indicators)
         unclear = [
             column
@@ -184,6 +210,40 @@ class ScaleSearch:
                 self._bisect(uncertain, COUNT_SHARE * LOOK_SHARE)
             locations |= self._measure(unclear, 0.0)
         return [locations[column] for column in self.columns]
+
+    def ask_counts(self) -> None:
+        """Ask the counts, which come first; they end where too few records are complete."""
+        if self._precision:
+            return
+        self._bisect(self.columns, COUNT_SHARE)
+        if self.columns:
+            self._ask_again([(self.columns[0], 0)])
+        if self.too_few:
+            return
+        self._count_labels()
+        if self._of_labels and (answer := self._ask_again(self._of_labels[::3])):
+            below, up_to = answer.value[:2].tolist()
+            self._within = up_to - below, math.sqrt(2.0) * answer.noise_scale
+        if not self.too_few:
+            self._count_outside()
+
+    def _ask_again(self, thresholds: Sequence[tuple[int, int]]) -> Answer | None:
+        """Ask a count once more where the complete records may be too few, if it can be paid.
+
+        The histogram keeps its least, and the counts that are still to come their price.
+        """
+        later = (self._of_labels != [] and not self.labels_counted) + (self._outside is not None)
+        square = (1.0 - LOOK_SHARE - MIN_HISTOGRAM_SHARE) * self._total**2
+        square -= self._spent + later * self._price_of_labels() ** 2
+        mu = math.sqrt(max(square, 0.0)) * (1.0 - ROUNDING_SUM)
+        planned, total = self._plan(len(self.columns), COUNT_SHARE)
+        in_doubt = not self.too_few and self._is_below(*self.counted, -1.0)
+        if not in_doubt or mu < query_mu(total, planned, 1):
+            return None
+        self._spent += mu * mu
+        answer = self._answers.below(thresholds, mu, ())
+        self._counts(answer)  # refine the number of complete records
+        return answer
 
     def _plan(self, columns: int, share: float) -> tuple[int, float]:
         """Return how many counts are planned, and the total mu that they may cost."""
@@ -203,7 +263,7 @@ class ScaleSearch:
         """Narrow the intervals of these columns, for at most this part of mu^2."""
         planned, total = self._plan(len(columns), share)
         remaining = planned
-        while thresholds := self._next(columns)[:remaining]:
+        while not self.too_few and (thresholds := self._next(columns)[:remaining]):
             remaining -= len(thresholds)
             mu = query_mu(total, planned, len(thresholds))
             self._spent += mu * mu

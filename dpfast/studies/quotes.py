@@ -42,7 +42,8 @@ class Quote(Planned):
     request, digest : dict, str
         The request with every default, and its digest, under which the ledger knows it.
     spend, share : GDP or ZCDP, float
-        What the ledger will be charged, at once, and never more; and its share of the total.
+        What the ledger will be charged, at once, and never more; and its share of the total.  A
+        run that stops after its counts returns the rest.
     payable : bool
         Whether the ledger could pay for it at this moment.
     widths : dict of str to float, or None

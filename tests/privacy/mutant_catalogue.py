@@ -2505,6 +2505,14 @@ RETURNED_BUDGET = (
         "    returns_unused = True\n",
     ),
     plant(
+        "calls-ended-by-noise",
+        "a judgement: a call ends after its counts where their noise may explain them",
+        "dpfast/scaling/search.py",
+        ("tests/scaling/test_stop_after_counts.py",),
+        "self.least > 0.0 and count + deviations * noise < self.least",
+        "self.least > 0.0 and count - abs(deviations) * noise < self.least",
+    ),
+    plant(
         "pages-with-more-returned-than-unused",
         "a page passes whose run returned more than it left",
         "dpfast/inference/rendering/transcript.py",
