@@ -186,8 +186,8 @@ def test_collinear_columns_are_named_and_have_no_narrow_interval(privacy, unit):
         X[:, 0] += 1e6 * (unit > 1.0)
         X[:, 1] = 32.0 * (unit > 1.0) + unit * X[:, 0]
         result = fit(X, mean + rng.normal(size=len(mean)), "least-squares", seed, privacy)
-        assert "too noisy in one direction" in result.warnings[0]
-        assert "x1, x2" in result.warnings[0]
+        told = [said for said in result.warnings if "too noisy in one direction" in said]
+        assert len(told) == 1 and "x1, x2" in told[0]
         assert np.isnan(result.bse[1:3]).all() or result.bse[1:3].min() > 0.5
 
 

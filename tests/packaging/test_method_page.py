@@ -52,13 +52,15 @@ def test_the_shares_of_the_page_are_those_of_the_plan():
     assert SHARES == {"matrix": 0.05, "vector": 0.012, "histogram": 0.012}
     assert SHARES_OF_FEW == {"matrix": 0.1, "vector": 0.04, "histogram": 0.04}
 
-    def kept(varies, histograms, rounds, n):
-        budgets = BudgetAllocation(n, 8, 1.0).budgets((varies, histograms, False), rounds)
+    def kept(varies, histograms, rounds, n):  # rounds of -1: whitened once
+        asked = BudgetAllocation(n, 8, 1.0)
+        budgets = asked.budgets((varies, histograms, False), max(rounds, 0), again=rounds >= 0)
         return f"{math.hypot(*budgets.steps[1:]) ** 2:.2f}".removeprefix("0")
 
     sizes = (2_000, 20_000, 200_000)
     for name, varies, histograms, rounds in (
         ("least squares", False, 0, 0),
+        ("least squares, whitened once", False, 0, -1),
         ("logistic, one round", True, 1, 1),
         ("logistic, six rounds", True, 1, 6),
     ):

@@ -5882,8 +5882,34 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_repeated_whitening.py::test_nearly_collinear_columns_have_the_errors_of_an_exact_fit",
         ),
-        "1 + first * (1.0 + later)",
-        "1 + first",
+        "again + first * (1.0 + later)",
+        "again + first",
+    ),
+    plant(
+        "second-gram-for-nothing",
+        "the Gram that whitens rows again is not taken off what is left for the steps",
+        PCN_PLAN,
+        RUN_TESTS,
+        "again + first * (1.0 + later)",
+        "first * (1.0 + later)",
+    ),
+    plant(
+        "steps-of-white-rows-not-refused-first",
+        "steps that have the budget of a second Gram may be refused after the charge",
+        PCN_PLAN,
+        (
+            "tests/privacy/test_samples.py::test_whatever_a_sample_tells_is_paid_with_what_was_refused_first",
+        ),
+        "for again in (True, counts[0]):",
+        "for again in (True,):",
+    ),
+    plant(
+        "long-rows-not-whitened-again",
+        "rows much longer than the radius of the first Gram are not whitened again",
+        "dpfast/solvers/pcn/local.py",
+        ("tests/optimize/test_road_choices.py::test_rows_that_are_white_are_not_whitened_again",),
+        "MAX_FIRST_NOISE, MAX_FIRST_EXCESS = 0.5, 0.5",
+        "MAX_FIRST_NOISE, MAX_FIRST_EXCESS = 0.5, 50.0",
     ),
     plant(
         "later-grams-of-several-losses-for-nothing",

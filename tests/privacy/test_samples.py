@@ -214,15 +214,20 @@ def test_whatever_a_sample_tells_is_paid_with_what_was_refused_first(asks):
         for rounds, told, n_more in product(
             range(min(1, most), most + 1), (True, False, None), range(MAX_WHITENINGS + 1)
         ):
-            asked = purse.budgets(
-                asks, rounds, sampled=told, later=n_more * WHITENING + CHECK * (n_more > 0)
-            )
-            grams = asked.matrix, asked.whitening, asked.check
-            last = math.hypot(*asked.steps[1:])
-            for some, (low, high) in zip(
-                (grams, asked[1:2], asked[2:3], (*asked.steps, last)), ends, strict=True
-            ):
-                assert low <= min(some) and max(some) <= high, (n, mu, told)
+            for again in {True, asks[0]}:
+                asked = purse.budgets(
+                    asks,
+                    rounds,
+                    sampled=told,
+                    later=n_more * WHITENING + CHECK * (n_more > 0),
+                    again=again,
+                )
+                grams = asked.matrix, asked.whitening, asked.check
+                last = math.hypot(*asked.steps[1:])
+                for some, (low, high) in zip(
+                    (grams, asked[1:2], asked[2:3], (*asked.steps, last)), ends, strict=True
+                ):
+                    assert low <= min(some) and max(some) <= high, (n, mu, told)
 
 
 def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(monkeypatch):

@@ -246,7 +246,7 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
 
     # whitened rows, and a pilot estimate
     usual = FIRST_RADIUS * p**0.5
-    radius = max(usual, FIRST_PART * first.longest_radius(n, p))
+    radius = first_radius = max(usual, FIRST_PART * first.longest_radius(n, p))
     whitening = precondition(table.gram(table.rows, radius, first.matrix))
     assert whitening.floor >= 0.2 or not whitening.unclear.any(), "the twin whitens once"
     if loss.curvature_varies:
@@ -308,9 +308,16 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
     longest = budget.longest_radius(n, p) * unit
     radius = norms.choose_weight_radius(p, typical, 0.5 * GRAM_NOISE / longest**2)
     radius = min(longest, radius)
-    gram = table.gram(weighted, radius, budget.matrix)
-    local = precondition(gram, decisions.gaussian_design_hessian(*shape))  # type: ignore[arg-type]
-    values, floor, noise = [part / typical for part in (local.values, local.floor, gram[1])]
+    within = first_radius / whitening.values[-1] ** 0.5
+    floor = whitening.floor / max(whitening.values[0], TINY)
+    if not loss.curvature_varies and floor <= 0.5 and norms.mean_excess(within, 0.0) <= 0.5:
+        budget, radius = allocation.budgets(counts, rounds, again=False), within
+        local, values = whitening._replace(whiten=np.eye(p), unwhiten=np.eye(p)), np.ones(p)
+        noise = whitening.floor / (math.sqrt(2.0 * p) * whitening.values)
+    else:
+        gram = table.gram(weighted, radius, budget.matrix)
+        local = precondition(gram, decisions.gaussian_design_hessian(*shape))  # type: ignore
+        values, floor, noise = [part / typical for part in (local.values, local.floor, gram[1])]
     known = np.maximum(values - noise, 0.0) / np.maximum(values, floor)
     back, W = local.unwhiten, W @ local.whiten
     model_at, rows, theta = Linearization(theta, loss), rows @ local.whiten, back @ theta

@@ -29,6 +29,7 @@ from dpfast.solvers.pcn.initial import InitialEstimate, initial_estimate
 from dpfast.solvers.pcn.local import (
     LocalCurvature,
     LocalWhitening,
+    first_preconditioner,
     local_curvature,
     local_preconditioner,
 )
@@ -77,7 +78,11 @@ def fit_pcn(
     report(start, 0)
     pilot = preliminary_rounds(run, start, initial.scale, lambda theta: report(theta, 0))
     local = local_curvature(run, pilot, report)
-    whitening = local_preconditioner(run, local)
+    whitening = first_preconditioner(run, local, initial)
+    if whitening:
+        local = local._replace(budget=run.budgets(pilot.rounds, local.sampled, again=False))
+    else:
+        whitening = local_preconditioner(run, local)
     mapping = mapping @ whitening.whiten
     steep_rows = run.rows.mapped(whitening.whiten)
     at = local.at._replace(theta=whitening.unwhiten @ local.at.theta)

@@ -53,6 +53,9 @@ class InitialEstimate(NamedTuple):
     #: Cost of Grams after the first, in shares of a matrix, and whether they are in the map.
     later: float = 0.0
     is_repeated: bool = False
+    #: The last Gram's preconditioner, and the radius of the rows in it.
+    whitening: Preconditioner | None = None
+    radius: float = 0.0
 
 
 def initial_estimate(
@@ -86,7 +89,16 @@ def initial_estimate(
     well_determined = bool(whitening.values[0] > SIGNAL_SDS * whitening.floor)
     mapping, unmapping = whitening.whiten, whitening.unwhiten
     return InitialEstimate(
-        rows, mapping, unmapping, theta, variance, scale, well_determined, *repeated[1:]
+        rows,
+        mapping,
+        unmapping,
+        theta,
+        variance,
+        scale,
+        well_determined,
+        *repeated[1:],
+        whitening,
+        radius,
     )
 
 

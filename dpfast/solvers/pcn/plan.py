@@ -194,17 +194,19 @@ class BudgetAllocation(NamedTuple):
         has_start: bool = False,
         sampled: bool | None = None,
         later: float = 0.0,
+        again: bool = True,
     ) -> Budgets:
         """Divide the total for this number of rounds.
 
         ``later`` is the cost of Grams after the first, in shares of a matrix.  ``sampled`` says
-        whether a subsample gives the curvature; it is None where none is drawn.
+        whether a subsample gives the curvature; it is None where none is drawn.  ``again`` says
+        whether a Gram whitens the rows again for the steps.
         """
         curvature_varies, extra_histograms, needs_scale = counts
         first, in_rounds, last = not has_start, ROUND * rounds, ROUND * curvature_varies
         histograms = 2 + extra_histograms + first * needs_scale + (sampled is False)
         return self.divided(
-            1 + first * (1.0 + later) + in_rounds + (0.0 if sampled else last),
+            again + first * (1.0 + later) + in_rounds + (0.0 if sampled else last),
             first + in_rounds,
             histograms + in_rounds + (ROUND if sampled else last),
         )
@@ -253,9 +255,12 @@ def prices(
             {min(1, max_rounds), max_rounds}, (None, True, False)[: 1 + 2 * sampled]
         ):
             budgets = allocation.budgets(counts, rounds, shares_start, by_sample, later)
-            all_steps = math.hypot(*budgets.steps[1:])  # if the one before it has arrived
             moments.add(budgets.vector)
-            steps.update(budgets.steps, (all_steps,), (budgets.round.vector,) * (max_rounds > 0))
+            steps.update((budgets.round.vector,) * (max_rounds > 0))
+            for again in (True, counts[0]):
+                own = allocation.budgets(counts, rounds, shares_start, by_sample, later, again)
+                all_steps = math.hypot(*own.steps[1:])  # if the one before it has arrived
+                steps.update(own.steps, (all_steps,))
             for spent in (budgets, budgets.round) if max_rounds or by_sample else (budgets,):
                 grams.update((spent.matrix, spent.whitening, spent.check))
                 histograms.add(spent.histogram)

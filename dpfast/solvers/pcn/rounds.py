@@ -48,10 +48,10 @@ class Run(NamedTuple):
         """Largest number of rounds."""
         return self.allocation.max_rounds(self.setting.loss.curvature_varies)
 
-    def budgets(self, rounds: int, sampled: bool | None = None) -> Budgets:
+    def budgets(self, rounds: int, sampled: bool | None = None, again: bool = True) -> Budgets:
         """Divide the total for this number of rounds."""
         counts = self.setting.query_counts
-        return self.allocation.budgets(counts, rounds, self.has_start, sampled, self.later)
+        return self.allocation.budgets(counts, rounds, self.has_start, sampled, self.later, again)
 
 
 class Pilot(NamedTuple):
