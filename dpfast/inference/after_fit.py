@@ -41,6 +41,10 @@ class AfterFit(Refused, Result):
 
     names: tuple[str, ...]
     n_records: int
+    params: Any
+    zvalues: Any
+    cov_params: Any
+    _degrees: Any
     _covariance: Any
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
