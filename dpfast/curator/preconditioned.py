@@ -230,9 +230,12 @@ class PreconditionedQueries:
         *,
         cells: int = 1,
     ) -> None:
-        """Refuse budgets that an answer would refuse at any radius; costs nothing."""
+        """Refuse budgets that an answer would refuse at any radius; costs nothing.
+
+        Budgets are refused because they are too small or too large: the extremes decide.
+        """
+        costs = [_extremes(mus) for mus in (grams, moments, histograms, steps)]
         for rows in {self, self.subsample()}:
-            costs = (*grams,), (*moments,), (*histograms,), (*steps,)
             _refuse(rows._layout, rows._scores_layout, *costs, cells)
 
     def refuse_norm_histogram(self, cells: int, mu: float) -> None:
@@ -389,6 +392,12 @@ def _kernel_and_plan(
     return kernel, make_plan(constants, layout, StepBudget(gradient, hessian, meat))
 
 
+def _extremes(mus: Sequence[float]) -> tuple[float, ...]:
+    """Return the smallest and the largest positive budget."""
+    positive = [mu for mu in mus if mu]
+    return (min(positive), max(positive)) if positive else ()
+
+
 @lru_cache(maxsize=512)
 def _refuse(
     layout: Layout,
@@ -400,13 +409,13 @@ def _refuse(
     cells: int,
 ) -> None:
     """Plan such answers, which refuses impossible budgets; accepted ones are cached."""
-    for mu in filter(None, grams):
+    for mu in grams:
         _kernel_and_plan(Mallows, 1.0, 0.0, layout, 0.0, mu)
     for mu in moments:
         _kernel_and_plan(Mallows, 1.0, 1.0, layout, mu)
     for mu in steps:
         _kernel_and_plan(Clip, 1.0, 0.0, scores, mu, 0.0, 0.5 * mu)
-    for mu in filter(None, histograms):
+    for mu in histograms:
         _histogram_receipt(layout.n, layout.excess, cells, mu)
 
 
