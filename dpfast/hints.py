@@ -220,8 +220,8 @@ ARGUMENTS = {
                      "max_grad_norm"),
                     "nothing for it: no bound on the data is needed"),
     "accountant": "ledger=dpfast.Ledger(1.0)", "standardise": "standardize=True",
-    "normalize": "standardize=True, the default", "verbose": "progress=print",
-    "disp": "progress=print",
+    "normalize": "standardize=True, the default", "verbose": "progress=True",
+    "disp": "progress=True",
     "quantile": "dpfast.fit_quantiles(X, y, [0.5], privacy=1.0)", "q": 'loss=dpfast.Quantile(0.5)',
     "tau": "loss=dpfast.Quantile(0.5)", "schema": "dpfast.fit_formula(formula, table, schema=...)",
     **dict.fromkeys(("maximize", "direction"), "losses, which are made small: minus what is to be "
@@ -229,7 +229,7 @@ ARGUMENTS = {
     **dict.fromkeys(("n_trials", "n_calls", "max_evals"), "steps=25: the budget is divided among "
                     "so many, each of which evaluates a few points"),
     **dict.fromkeys(("callbacks", "callback"), "progress=print: it is called with the steps paid "
-                    "for and the steps planned"),
+                    "for and the steps planned; progress=True shows a bar"),
     "width": _OPEN,
     **dict.fromkeys(("level", "conf_level", "confidence", "ci"),
                     "fit.conf_int(level=0.9), after the fit"),

@@ -81,7 +81,7 @@ def tune(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
     path: str | os.PathLike[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Tuning:
     """Tune the parameters of a black box on sensitive validation records (DP-GIBO).
 
@@ -107,9 +107,9 @@ def tune(
         twentieth of the budget's square, as by :func:`dpfast.bayesopt.private_clip`.  One hundredth
         then pays for a comparison of the end with the start, with two more evaluations.  With a
         `path` the default is 1.
-    progress : callable, optional
-        Called with (steps paid for, steps); each of two choices counts as half of the steps.  See
-        :func:`dpfast.fit`.
+    progress : callable or bool, optional
+        True shows a bar.  A function is called with (steps paid for, steps); each of two choices
+        counts as half of the steps.  See :func:`dpfast.fit`.
 
     Privacy
     -------

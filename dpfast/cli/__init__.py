@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dpfast.cli.interrupts import INTERRUPTS
 from dpfast.cli.output import silence, tell
 from dpfast.cli.parser import in_shell_words, make_parser, option_for
-from dpfast.cli.progress import ProgressBar
+from dpfast.fit_requests.progress import ProgressBar
 
 __all__ = ["ProgressBar", "main"]
 

@@ -13,10 +13,10 @@ from typing import Any
 import dpfast
 from dpfast.cli.paid import fit, run
 from dpfast.cli.parser import BUDGET
-from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, loss_of
 from dpfast.documents import write_document
 from dpfast.errors import InvalidInput
+from dpfast.fit_requests.progress import ProgressBar
 from dpfast.inference.composition import plain_spend
 from dpfast.inference.rendering.plain import plain
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import dpfast
 from dpfast.cli.interrupts import INTERRUPTS
 from dpfast.cli.output import PaidResult, save_unfinished, tell
-from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, loss_of
 from dpfast.data.columns import column_names, number_columns
 from dpfast.data.files import read_columns_of_formula, read_labels, read_numbers, read_table
 from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.fit_requests.progress import ProgressBar
 from dpfast.fit_requests.request import hide_row_details
 from dpfast.inference.composition import plain_spend
 from dpfast.inference.degrees import UNCOUNTED, coverage

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from dpfast.errors import InvalidInput, ResultWarning
 from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.progress import Progress, progress_bar
 
-Progress = Callable[[int, int], None]
 Result = TypeVar("Result")
 
 #: Whether a result is part of another one, or simulated.
@@ -68,7 +68,7 @@ def run(
     analysis: Analysis[Result],
     label: str,
     memory: int,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | bool | None = None,
 ) -> Result:
     """Charge for a planned analysis, query and report; errors keep what was released.
 
@@ -182,13 +182,18 @@ def single(fits: list[Any], guarantee: Any) -> Any:
 
 
 def checked_progress(progress: Any, planned: int) -> Progress | None:
-    """Check a caller's ``progress(done, planned)`` by one trial as ``progress(0, planned)``."""
-    if progress is None:
+    """Check a caller's ``progress(done, planned)`` by one trial as ``progress(0, planned)``.
+
+    True is a progress bar, False and None are nothing.
+    """
+    if progress is None or progress is False:
         return None
+    if progress is True:
+        progress = progress_bar(planned)
     if not callable(progress):
         raise InvalidInput(
-            "progress must be a function that is called with (done, planned), or None; received "
-            f"an object of type {type(progress).__name__}."
+            "progress must be True for a bar, a function that is called with (done, planned), or "
+            f"None; received an object of type {type(progress).__name__}."
         )
     try:
         progress(0, planned)

@@ -131,7 +131,7 @@ def minimize(
     select: str = "last",
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Minimum:
     """Minimise a mean of per-record losses that need not be convex, under differential privacy.
 
@@ -167,8 +167,9 @@ def minimize(
         Which point is the answer: the algorithm's own; the iterate with the smallest of the norms
         that were released anyway (free); or one drawn by the exponential mechanism on exact
         gradient norms, for a tenth of the budget (``ZCDP`` or ``ApproxDP`` only).
-    progress : callable, optional
-        Called as ``progress(done, planned)``; see :func:`dpfast.fit`.
+    progress : callable or bool, optional
+        True shows a bar.  A function is called as ``progress(done, planned)``; see
+        :func:`dpfast.fit`.
     ledger, noise
         As of :func:`dpfast.fit`.
 

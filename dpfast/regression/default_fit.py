@@ -389,7 +389,7 @@ class DefaultFit:
         finished = 32 * (len(self.losses) - 1) * self.request.dimension**2
         return self.request.default_fit_bytes() + finished
 
-    def fit(self, progress: Callable[[int, int], None] | None = None) -> Fit:
+    def fit(self, progress: Callable[[int, int], None] | bool | None = None) -> Fit:
         """Charge, and fit the single loss; only its mean if records are too few for slopes."""
         request = self.request
         if self.only_mean:

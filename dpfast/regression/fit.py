@@ -46,7 +46,7 @@ def fit(
     inference: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Fit:
     """Fit a regression under differential privacy, with confidence intervals.
 
@@ -112,10 +112,11 @@ def fit(
     noise : NoiseSource, optional
         Default: operating-system entropy.  ``SeededNoise`` is for simulation and voids the
         guarantee.
-    progress : callable, optional
-        Called as ``progress(0, n_steps)`` before anything is spent, where an exception refuses the
-        fit, and as ``progress(step, n_steps)`` after each step.  Later exceptions are logged and
-        the fit goes on, because it is paid for; ``KeyboardInterrupt`` stops it.
+    progress : callable or bool, optional
+        True shows a bar (of tqdm, where it is installed).  A function is called as
+        ``progress(0, n_steps)`` before anything is spent, where an exception refuses the fit, and
+        as ``progress(step, n_steps)`` after each step.  Later exceptions are logged and the fit
+        goes on, because it is paid for; ``KeyboardInterrupt`` stops it.
 
     Returns
     -------

@@ -49,7 +49,7 @@ def fit_formula(
     inference: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Fit:
     """Fit the regression of a formula, with or without the public facts of a schema.
 

@@ -63,7 +63,7 @@ class InterceptOnly(Analysis[Fit]):
                 f"{mu * search.noise / (MAX_COUNT_NOISE * n):.3g}. Declare ranges in a schema."
             )
 
-    def fit(self, progress: Callable[[int, int], None] | None) -> Fit:
+    def fit(self, progress: Callable[[int, int], None] | bool | None) -> Fit:
         """Charge, and estimate the mean."""
         request = self.request
         return run(self, request.label("fit", self._loss.name), request.memory_bytes(), progress)

@@ -315,7 +315,7 @@ ESTIMATED = {"method": dpfast.optimize.GradientDescent(step_size="estimated", st
 CLIPPED = dpfast.optimize.Proximal(convexity=1.0, inner=dpfast.optimize.Adaptive())
 
 MUST_BE_REFUSED = [
-    ("fit", {"progress": True}),
+    ("fit", {"progress": "yes"}),
     ("fit", {"progress": one_argument}),
     ("fit", {"threads": "x"}),
     ("fit", {"threads": 2**40}),
@@ -341,7 +341,7 @@ MUST_BE_REFUSED = [
     ("fit_quantiles", {"progress": one_argument}),
     ("minimize", {"progress": 7}),
     ("minimize", {"method": CLIPPED, "objective": "huber", "weights": dpfast.models.Clip(1.0)}),
-    ("tune", {"progress": True}),
+    ("tune", {"progress": 1}),
     ("tune", {"losses": lambda theta: 1.0}),
     ("tune", {"losses": lambda theta: np.array(["x"] * N)}),
     ("tune", {"losses": 7}),

@@ -53,7 +53,7 @@ def fit_quantiles(
     inference: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> QuantileFits:
     """Fit several quantiles of a response under one total, with predictions that do not cross.
 
@@ -76,8 +76,9 @@ def fit_quantiles(
         Ranges and levels of a formula's columns.
     method, standardize, inference, ledger, noise
         As for :func:`dpfast.fit`.  One ledger entry pays for everything.
-    progress : callable, optional
-        Called as ``progress(step, n_steps)``, for the steps of every level together.
+    progress : callable or bool, optional
+        True shows a bar.  A function is called as ``progress(step, n_steps)``, for the steps of
+        every level together.
 
     Privacy
     -------
