@@ -195,6 +195,10 @@ class Coding:
     def records(self, table: Any) -> tuple[Array, Array]:
         """Encode covariates and responses of a table, record by record.
 
+        Returns
+        -------
+        X, y : ndarray of shapes (n, q) and (n,)
+
         Privacy
         -------
         None is spent; both are as private as the table.

@@ -138,7 +138,8 @@ def _undeclared(name: str, text: str, levels: Mapping[str, Any], table: Any) -> 
     kind = "" if table is None else f" (type {type_of(values)})"
     raise InvalidInput(
         f"{text!r}: which levels column {name!r}{kind} has is a private fact of the data, also "
-        f"where a library lists them. Declare them: {declaring_levels(name)}."
+        f"where a library lists them. Declare them: {declaring_levels(name)} (at the command line "
+        "--schema)."
     )
 
 

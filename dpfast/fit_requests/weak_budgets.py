@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache
 
 from dpfast.errors import BudgetWarning
 from dpfast.privacy.budget import GDP, ApproxDP, Budget
@@ -11,8 +10,8 @@ from dpfast.privacy.budget import GDP, ApproxDP, Budget
 #: Epsilon above which a call warns: odds may change by exp(20), which protects nobody.
 WEAK_EPSILON = 20.0
 
-#: Delta at which the epsilon of a mu is given.
-USUAL_DELTA = 1e-6
+#: Delta at which the epsilon of a mu is given, and the mu whose epsilon there is the weak one.
+USUAL_DELTA, WEAK_MU = 1e-6, 3.2353
 
 #: Calls between the warning and the caller of a public function.
 STACK = 5
@@ -42,22 +41,13 @@ def warn_if_weak(requested: Budget, n: int) -> None:
         )
 
 
-@lru_cache(maxsize=64)
-def _epsilon(requested: GDP) -> float:
-    """Convert a budget that calls repeat."""
-    return requested.epsilon(USUAL_DELTA)
-
-
 def _warn_of_mu(requested: GDP) -> None:
     """Warn of a mu that somebody may have typed as epsilon."""
-    epsilon = _epsilon(requested) if requested.mu < WEAK_EPSILON else None
-    if epsilon is not None and epsilon <= WEAK_EPSILON:
+    if requested.mu <= WEAK_MU:
         return
-    what = (
-        f"more than epsilon = {10.0 * WEAK_EPSILON:g}"
-        if epsilon is None
-        else (f"epsilon = {epsilon:.3g}")
-    )
+    what = f"more than epsilon = {10.0 * WEAK_EPSILON:g}"
+    if requested.mu < WEAK_EPSILON:
+        what = f"epsilon = {requested.epsilon(USUAL_DELTA):.3g}"
     warnings.warn(
         f"mu = {requested.mu:g} promises next to nothing: it is {what} at delta = "
         f"{USUAL_DELTA:g}. One number is the mu of Gaussian differential privacy. To give epsilon "

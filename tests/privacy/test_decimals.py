@@ -373,3 +373,9 @@ def test_r41_limits_that_follow_answers_would_be_beaten():
     left = 1e-4 - gdp_delta(mu, 2.0)
     told = most_told(ledger, 3, [(0.0, left)], True, divided=False)
     assert told > 1.5e-4
+
+
+def test_a_weak_mu_has_a_weak_epsilon():
+    from dpfast.fit_requests.weak_budgets import USUAL_DELTA, WEAK_EPSILON, WEAK_MU
+
+    assert GDP(WEAK_MU).epsilon(USUAL_DELTA) == pytest.approx(WEAK_EPSILON, abs=0.002)
