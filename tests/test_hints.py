@@ -372,9 +372,14 @@ def test_the_spline_that_is_told_for_df_fits_with_its_numbers(what):
     assert len(dpfast.fit(f"y ~ {term}", HABITUAL, "least-squares", privacy=5.0).names) > 2
 
 
+def test_a_formula_of_an_effect_needs_the_name_of_the_treatment():
+    with pytest.raises(InvalidInput, match="'treated', table"):
+        dpfast.effects.treatment_effect("y ~ x", TABLE, privacy=1.0)
+
+
 @each("call", [
-    lambda: dpfast.fit_quantiles("y ~ x", TABLE, privacy=1.0),
-    lambda: dpfast.effects.treatment_effect("y ~ x", TABLE, privacy=1.0),
+    lambda: dpfast.minimize("y ~ x", TABLE, dpfast.Objective("tukey", scale=1.0), privacy=1.0),
+    lambda: dpfast.standardize("y ~ x", TABLE, privacy=1.0),
 ])  # fmt: skip
 def test_functions_of_columns_refuse_a_formula(call):
     with pytest.raises(InvalidInput, match="takes no formula"):

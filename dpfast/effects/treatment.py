@@ -257,6 +257,11 @@ def _read(
 
 def _by_formula(source: Source, treatment: Any, propensity: Any) -> tuple[Source, Any, Any]:
     """Evaluate a formula, and take treatment and propensity from the columns of its table."""
+    if source.response is None:
+        raise InvalidInput(
+            "a formula comes with the treatment's name and a table: treatment_effect('y ~ age', "
+            "'treated', table, privacy=...)."
+        )
     read = read_formula(source.covariates, source.response, None)
     if not read.terms.coding.fit_intercept:
         raise InvalidInput("effects are of models with an intercept: leave '- 1' out.")

@@ -50,7 +50,7 @@ class Account:
         """Warn, before anything is charged, that a budget promises next to nothing."""
         from dpfast.fit_requests.weak_budgets import warn_if_weak
 
-        warn_if_weak(as_budget(self._requested), n)
+        warn_if_weak(self._requested, n)
 
     def charge(self, label: str, extra_bytes: int = 0) -> None:
         """Charge the shared ledger, in its own currency if the budget was given in it."""

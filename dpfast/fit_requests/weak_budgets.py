@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
-from dpfast.errors import BudgetWarning
-from dpfast.privacy.budget import GDP, ApproxDP, Budget
+from dpfast.errors import BudgetWarning, described
+from dpfast.privacy.budget import GDP, ApproxDP, as_budget
 
 #: Epsilon above which a call warns: odds may change by exp(20), which protects nobody.
 WEAK_EPSILON = 20.0
@@ -17,10 +18,11 @@ USUAL_DELTA, WEAK_MU = 1e-6, 3.2353
 STACK = 5
 
 
-def warn_if_weak(requested: Budget, n: int) -> None:
+def warn_if_weak(privacy: Any, n: int) -> None:
     """Warn of a large epsilon or mu, and of a delta that allows to publish a record."""
+    requested = as_budget(privacy)
     if isinstance(requested, GDP):
-        _warn_of_mu(requested)
+        _warn_of_mu(requested.mu, privacy)
     if not isinstance(requested, ApproxDP):
         return
     epsilon, delta = requested.values()
@@ -41,17 +43,14 @@ def warn_if_weak(requested: Budget, n: int) -> None:
         )
 
 
-def _warn_of_mu(requested: GDP) -> None:
+def _warn_of_mu(mu: float, requested: Any) -> None:
     """Warn of a mu that somebody may have typed as epsilon."""
-    if requested.mu <= WEAK_MU:
-        return
-    what = f"more than epsilon = {10.0 * WEAK_EPSILON:g}"
-    if requested.mu < WEAK_EPSILON:
-        what = f"epsilon = {requested.epsilon(USUAL_DELTA):.3g}"
-    warnings.warn(
-        f"mu = {requested.mu:g} promises next to nothing: it is {what} at delta = "
-        f"{USUAL_DELTA:g}. One number is the mu of Gaussian differential privacy. To give epsilon "
-        "pass a pair, such as privacy=(1.0, 1e-6).",
-        BudgetWarning,
-        stacklevel=STACK,
-    )
+    if mu > WEAK_MU:
+        warnings.warn(
+            f"a mu above {WEAK_MU:.3g} promises next to nothing: that is epsilon = "
+            f"{WEAK_EPSILON:g} at delta = {USUAL_DELTA:g}; received {described(requested)}. One "
+            "number is the mu of Gaussian differential privacy. To give epsilon pass a pair, such "
+            "as privacy=(1.0, 1e-6).",
+            BudgetWarning,
+            stacklevel=STACK,
+        )

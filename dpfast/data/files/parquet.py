@@ -15,6 +15,7 @@ from dpfast.arguments import file_path
 from dpfast.data.arrow_arrays import refuse_broken
 from dpfast.data.coding import Coding
 from dpfast.data.columns import is_arrow_number, kept_encoded, numbers
+from dpfast.data.files.tables import is_paths
 from dpfast.data.formula import Terms, terms_of
 from dpfast.data.schema import Schema
 from dpfast.data.streams import Block, StreamedRecords
@@ -243,8 +244,13 @@ def _pyarrow_parquet() -> Any:
 
 def _files(path: Any) -> list[str]:
     """List the files of a path, a folder, a pattern such as ``"*.parquet"``, or a list of these."""
-    listed = [*path] if isinstance(path, list | tuple) else [path]
-    files = [file for one in listed for file in _files_at(one)]
+    if isinstance(path, list | tuple) and is_paths(path):  # by places: cells may be passed
+        places = [f"path[{i}]" for i in range(len(path))]
+    else:
+        path, places = [path], [described(str(path) if isinstance(path, Path) else path, text=True)]
+    files = [
+        file for one, place in zip(path, places, strict=True) for file in _files_at(one, place)
+    ]
     known: dict[tuple[int, int], str] = {}
     for file in files:
         status = os.stat(file)
@@ -256,7 +262,8 @@ def _files(path: Any) -> list[str]:
     return files
 
 
-def _files_at(argument: Any) -> list[str]:
+def _files_at(argument: Any, place: str) -> list[str]:
+    """List the files of one path, which messages call by its place."""
     path = Path(file_path(argument, "path"))
     if path.is_dir():
         files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
@@ -266,9 +273,8 @@ def _files_at(argument: Any) -> list[str]:
         matching = sorted(glob(str(path), recursive=True)) if has_magic(str(path)) else []
         files = [Path(file) for file in matching if os.path.isfile(file)]
     if not files:
-        path_text = str(argument) if isinstance(argument, Path) else argument
         raise InvalidInput(
-            f"there is no Parquet file at {described(path_text, text=True)}. Of text the name ends "
+            f"there is no Parquet file at {place}. Of text the name ends "
             "in .csv, .tsv or .txt; files of another kind are read first, as by pandas."
         )
     return [str(file.resolve()) for file in files]
