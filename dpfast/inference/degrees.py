@@ -133,6 +133,11 @@ class Covariance(NamedTuple):
         return self.without(lost, BEYOND.format([*np.array(names, object)[lost]]))
 
 
+def nothing_known(p: int, why: str) -> Covariance:
+    """Make the covariance of p coefficients of which none was estimated, with the reason."""
+    return Covariance(np.full((p, p), np.nan), 0, np.zeros(p), (why,))
+
+
 def t_half_widths(level: float, degrees: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute half the widths of two-sided intervals, in standard errors."""
     from scipy.special import ndtri, stdtrit

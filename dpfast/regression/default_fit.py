@@ -17,7 +17,7 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.partial import UNFINISHED
 from dpfast.fit_requests.planned_run import Fits, run, single
 from dpfast.fit_requests.request import FitRequest
-from dpfast.inference.degrees import Covariance, VarianceNoise
+from dpfast.inference.degrees import Covariance, VarianceNoise, nothing_known
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
@@ -433,6 +433,8 @@ class DefaultFit:
             method = _method_text(result, request.n, shrinkage, self._inference)
             if self._inference:
                 covariance = self._covariance(result, loss)
+        elif self._stopped and self._inference:
+            covariance, missing = nothing_known(request.dimension, missing), ""
         if self._inner is not None:
             back = natural_map(self._inner._coding, request.fit_intercept, False)
             iterates = [back.params(iterate) for iterate in iterates]

@@ -356,10 +356,6 @@ class _StudyLedger(Ledger):
         super().charge(spend, label)
         self._whole.charge(spend, label, once=self._mark)
 
-    def _reserve(self, spend: Any, label: str, once: str = "") -> str:
-        super().charge(spend, label)
-        return self._whole._reserve(spend, label, self._mark)
-
     def _give_back(self, mark: str, quanta: int) -> GDP:
         return self._whole._give_back(mark, quanta)  # this one pays for one request
 

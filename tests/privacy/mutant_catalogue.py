@@ -2433,14 +2433,6 @@ RETURNED_BUDGET = (
         "        unused = _as_mu(quanta, up=True)\n",
     ),
     plant(
-        "charges-of-ones-own-returned",
-        "a ledger that counts charges in its own way is given back by another count",
-        LEDGER,
-        (RETURNED + "test_a_ledger_that_counts_in_its_own_way_is_given_nothing",),
-        "own_charge = type(self).charge is not Ledger.charge",
-        "own_charge = False",
-    ),
-    plant(
         "division-reopened",
         "a pair is divided again once everything in GDP was returned",
         LEDGER,

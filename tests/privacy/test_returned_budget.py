@@ -177,14 +177,28 @@ def test_a_child_returns_nothing_to_its_parent():
         assert parent.spent == spent
 
 
-def test_a_ledger_that_counts_in_its_own_way_is_given_nothing():
+def test_a_ledger_that_counts_in_its_own_way_is_given_back_at_most_what_was_reserved():
     class Doubled(Ledger):
-        def charge(self, spend, label, *, once=""):
+        def charge(self, spend, label):
             super().charge(GDP(2.0 * spend.mu), label)
 
+    class Free(Ledger):
+        def charge(self, spend, label):
+            pass
+
+    class Elsewhere(Ledger):
+        def charge(self, spend, label):
+            super().charge(0.01, "no reservation")
+            super().charge(GDP(spend.mu), label)
+
     ledger = Doubled(1.0)
-    assert reserved(ledger, 0.4).returned is None
-    assert ledger.spent == GDP(0.8)
+    assert reserved(ledger, 0.4, 0.1).returned.mu == pytest.approx(math.sqrt(0.15), rel=1e-12)
+    assert ledger.spent.mu == pytest.approx(math.sqrt(0.64 - 0.15), rel=1e-12)
+    assert reserved(Free(1.0), 0.4, 0.1).returned is None
+    ledger = Elsewhere(1.0)
+    assert reserved(ledger, 0.4, 0.1).returned.mu == pytest.approx(math.sqrt(0.15), rel=1e-12)
+    assert [entry.returned is None for entry in ledger.entries] == [True, False]
+    assert ledger.spent.mu == pytest.approx(math.hypot(0.01, 0.1), rel=1e-12)
 
 
 def test_a_rest_that_is_rounding_is_no_line():

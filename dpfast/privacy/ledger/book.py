@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -104,6 +105,9 @@ class Part(NamedTuple):
 
 #: A line of the book, of which an :class:`Entry` is made when somebody looks.
 _Line = tuple[str, Any, Any] | Reserved | Returned
+
+#: Mark of the charge that reserves the total of a run, while it is made.
+_MARK: ContextVar[str] = ContextVar("dpfast_reservation", default="")
 
 #: A charge: its cost in quanta, and its line in the book.
 _Charge = tuple[tuple[int, ...], _Line]
@@ -326,13 +330,14 @@ class Ledger(Hinted):
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every charge, in order."""
-        lines = list(self._current()[1])
-        returned = {line.mark: line.amount for line in lines if type(line) is Returned}
-        return tuple([
-            Entry(*line[:3], *[returned.get(mark) for mark in line[3:]])
-            for line in lines
-            if type(line) is not Returned
-        ])  # fmt: skip
+        entries: list[Entry] = []
+        returned: dict[str, GDP] = {}
+        for line in reversed(list(self._current()[1])):
+            if isinstance(line, Returned):
+                returned[line.mark] = line.amount
+            else:
+                entries.append(Entry(*line[:3], *[returned.pop(mark, None) for mark in line[3:]]))
+        return tuple(entries[::-1])
 
     def charge(
         self, spend: Budget | float | tuple[float, float], label: str, *, once: str = ""
@@ -372,6 +377,8 @@ class Ledger(Hinted):
             charges: tuple[_Charge, ...] = ((_cost(2, spend.mu), (label, spend, spend)),)
         else:
             charges = self._priced(spend, label)
+        if (mark := _MARK.get()) and self._takes_returns:
+            charges = tuple([_marked(charge, mark) for charge in charges])
         self._settle(charges, once)
 
     def check(self, spend: Budget | float | tuple[float, float], label: str) -> None:
@@ -509,15 +516,14 @@ class Ledger(Hinted):
         """Whether charges in GDP may be returned in part: their squares add up here."""
         return self._currency is GDP or self.keeps_apart
 
-    def _reserve(self, spend: Budget, label: str, once: str = "") -> str:
-        """Charge for a run; return the mark of what may be returned of it, or an empty text."""
-        own_charge = type(self).charge is not Ledger.charge  # nobody knows what it counts
-        if own_charge or type(spend) is not GDP or not self._takes_returns:
-            self.charge(spend, label, **({"once": once} if once else {}))
-            return ""
+    def _reserve(self, spend: Budget, label: str) -> str:
+        """Charge for a run; return the mark of what may be returned of it."""
         mark = random_name()
-        ((cost, line),) = self._priced(spend, label + once)
-        self._settle(((cost, Reserved(*line[:3], mark)),), once)  # type: ignore[call-arg]
+        token = _MARK.set(mark)
+        try:
+            self.charge(spend, label)
+        finally:
+            _MARK.reset(token)
         return mark
 
     def _give_back(self, mark: str, quanta: int) -> GDP:
@@ -630,9 +636,14 @@ def quanta_of(spend: GDP) -> int:
 def _as_mu(quanta: int, *, up: bool) -> GDP:
     """Return the mu whose square is so many quanta."""
     root = math.isqrt(quanta)
-    if up and root * root < quanta:
-        root += 1
+    root += up and root * root < quanta
     return amount(GDP, ratio_to_float(root, _ROOT, up=up))
+
+
+def _marked(charge: _Charge, mark: str) -> _Charge:
+    """Give the line of a charge in GDP a mark, by which a part of it may be returned."""
+    cost, line = charge
+    return (cost, Reserved(*line[:3], mark)) if type(line[-1]) is GDP else charge  # type: ignore
 
 
 def may_return(line: Returned, latest_first: Iterable[_Line]) -> bool:

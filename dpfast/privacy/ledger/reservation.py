@@ -64,7 +64,8 @@ class Reservation(ChargedAnswers):
             self._reserved = quanta_of(spend)
             if rows**2 * session._limit[0] > self._reserved:
                 raise InvalidInput(f"the session {session!r} may spend more than {spend!r}.")
-        self._mark = ledger._reserve(spend, label)
+        mark = ledger._reserve(spend, label)
+        self._mark = mark if self._reserved else ""
 
     def __enter__(self) -> Reservation:
         return self
