@@ -2505,6 +2505,14 @@ RETURNED_BUDGET = (
         "self.least > 0.0 and count - abs(deviations) * noise < self.least",
     ),
     plant(
+        "counts-in-doubt-beyond-the-plan",
+        "a count in doubt takes what the histogram needs",
+        "dpfast/scaling/search.py",
+        ("tests/scaling/test_search.py::test_counts_in_doubt_stay_within_the_budget_of_a_search",),
+        "        square = (1.0 - LOOK_SHARE - MIN_HISTOGRAM_SHARE) * self._total**2\n",
+        "        square = self._total**2\n",
+    ),
+    plant(
         "pages-with-more-returned-than-unused",
         "a page passes whose run returned more than it left",
         "dpfast/inference/rendering/transcript.py",

@@ -236,6 +236,35 @@ def test_labels_and_all_records_stay_within_the_budget_of_a_search(kind, q):
     assert searched or kind != "middle"
 
 
+@pytest.mark.parametrize("kind", ["uniform", "low", "high", "middle", "wild"])
+@pytest.mark.parametrize("q", [1, 2, 7])
+@pytest.mark.values
+def test_counts_in_doubt_stay_within_the_budget_of_a_search(kind, q):
+    """Once more for complete records, and for labels: the first histogram keeps its least."""
+    again = 0
+    for seed in range(20):
+        few = Scripted(1000, seed, kind)
+        beside = [(q, None), (None, None, (q, 0)), (None, None)][seed % 3]
+        search = ScaleSearch(few, range(q), 1.0 - 2.0**-40, *beside)
+        search.least = [1.0, 300.0, 990.0, 1e4, 1e9][seed % 5]
+        search.ask_counts()
+        spent = few.ledger.spent.mu**2
+        assert spent <= 0.6
+        assert spent == pytest.approx(search._spent, rel=1e-9)
+        mus = [entry.spend.mu for entry in few.ledger.entries]
+        asked = [mu for _, mu in search.count_extremes()]
+        assert min(asked) <= min(mus) * (1.0 + 1e-9)
+        assert max(mus) <= max(asked)
+        again += spent > 0.52
+        if not search.too_few:
+            search.run()
+            assert few.ledger.spent.mu <= 1.0
+            paid = [entry.spend.mu**2 for entry in few.ledger.entries if entry.label == "distances"]
+            assert paid[0] >= 0.15 * (1 - 1e-9)
+            assert min(paid) > 0.15 * 0.25
+    assert again or kind in ("uniform", "wild")
+
+
 @pytest.mark.parametrize(
     "pair",
     [
