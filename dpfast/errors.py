@@ -223,6 +223,14 @@ class Hinted:
             raise AttributeError(of_attribute(type(self), name))
 
 
+def stack_level() -> int:
+    """Return the level at which a warning points at the line that called the package."""
+    level, frame = 2, sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dpfast."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def understood(called: Called) -> Called:
     """Make a function or class say what to type in place of a call with wrong arguments.
 

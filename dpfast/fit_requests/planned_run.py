@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
-from dpfast.errors import InvalidInput, ResultWarning
+from dpfast.errors import InvalidInput, ResultWarning, stack_level
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.progress import Progress, progress_bar
 
@@ -109,12 +108,10 @@ def warn_of(result: Any) -> None:
     messages = () if _QUIET.get() else getattr(result, "warnings", ())
     if not messages:
         return
-    depth, frame = 2, sys._getframe(1)  # as stacklevel counts
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dpfast."):
-        depth, frame = depth + 1, frame.f_back
+    level = stack_level()
     for message in messages:
         try:
-            warnings.warn(message, ResultWarning, stacklevel=depth)
+            warnings.warn(message, ResultWarning, stacklevel=level)
         except Warning:
             import logging  # it does not raise
 

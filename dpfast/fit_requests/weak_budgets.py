@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from dpfast.errors import BudgetWarning, described
+from dpfast.errors import BudgetWarning, described, stack_level
 from dpfast.privacy.budget import GDP, ApproxDP, as_budget
 
 #: Epsilon above which a call warns: odds may change by exp(20), which protects nobody.
@@ -13,9 +13,6 @@ WEAK_EPSILON = 20.0
 
 #: Delta at which the epsilon of a mu is given, and the mu whose epsilon there is the weak one.
 USUAL_DELTA, WEAK_MU = 1e-6, 3.2353
-
-#: Calls between the warning and the caller of a public function.
-STACK = 5
 
 
 def warn_if_weak(privacy: Any, n: int) -> None:
@@ -32,14 +29,14 @@ def warn_if_weak(privacy: Any, n: int) -> None:
             "records unchanged would keep this promise. Pass a delta far below 1/n, such as "
             f"({epsilon:g}, {0.01 / n:.0e}).",
             BudgetWarning,
-            stacklevel=STACK - 1,
+            stacklevel=stack_level(),
         )
     if epsilon > WEAK_EPSILON:
         warnings.warn(
             f"epsilon = {epsilon:g} promises next to nothing: an attacker's odds may change by "
             f"a factor of exp({epsilon:g}). Common values are between 0.1 and 10.",
             BudgetWarning,
-            stacklevel=STACK - 1,
+            stacklevel=stack_level(),
         )
 
 
@@ -52,5 +49,5 @@ def _warn_of_mu(mu: float, requested: Any) -> None:
             "number is the mu of Gaussian differential privacy. To give epsilon pass a pair, such "
             "as privacy=(1.0, 1e-6).",
             BudgetWarning,
-            stacklevel=STACK,
+            stacklevel=stack_level(),
         )
