@@ -135,6 +135,20 @@ def test_a_file_of_the_first_format_is_read(tmp_path):
     assert load(path).to_dict() == fit.to_dict()
 
 
+def test_a_fit_of_coded_terms_predicts_as_it_did():
+    """Of ``pay ~ age + I(age**2) + age:g``, whose terms were functions of coded columns."""
+    fit = load(Path(__file__).parent / "coded_fit.json")
+    params = [-0.34636640793931617, 0.21890168016143016, 0.00656315501529827, -0.010673736243619556]
+    np.testing.assert_allclose(fit.params, params)
+    rows = {"age": [16.0, 48.0, 90.0], "g": ["a", "b", "a"]}
+    z = np.array([-1.0, 0.0, 1.0])
+    eta = np.column_stack([np.ones(3), z, z**2, z * [0.0, 1.0, 0.0]]) @ params
+    np.testing.assert_allclose(fit.predict(rows), 3.0 + 3.0 * eta, rtol=1e-12)
+    assert fit.coding is not None and "coded" in fit.summary()
+    with pytest.raises(InvalidInput, match="an earlier version"):
+        fit.natural  # noqa: B018
+
+
 def test_a_file_in_which_anything_was_changed_is_refused(tmp_path):
     """Every character that can be another one and leaves a fit: a digit, a sign, a letter."""
     path = tmp_path / "fit.json"
