@@ -15,6 +15,9 @@ from dpfast.datasets import Table, load_census2000
 from dpfast.documents import any_folder, replacing
 
 NAMES = ("education", "experience", "exper. squared")
+#: Epsilon and delta of the demonstration.
+BUDGET = (1.0, 1e-6)
+
 PLOT_FILE = "demo-census2000.png"
 
 
@@ -25,19 +28,19 @@ def design(census: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def run(
-    mu: float = 1.0,
+    mu: float | None = None,
     *,
     seed: int | None = None,
     plot: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> dpfast.Fit:
     """Fit, print and plot; return the private fit."""
-    budget = dpfast.GDP(mu)
+    budget = BUDGET if mu is None else dpfast.GDP(mu)
     noise = None if seed is None else dpfast.SeededNoise(seed)
     census = load_census2000()
     X, y = design(census)
     records = dpfast.records(X, y, names=NAMES)
-    print(_introduction(len(census)), end="\n\n")
+    print(_introduction(len(census), repr(BUDGET if mu is None else mu)), end="\n\n")
 
     start = time.perf_counter()
     fit, nonprivate_fit = dpfast.fit, dpfast.nonprivate_fit  # these names load SciPy, once
@@ -62,12 +65,12 @@ def run(
     return private
 
 
-def _introduction(n: int) -> str:
+def _introduction(n: int, privacy: str) -> str:
     return f"""\
 dpfast {dpfast.__version__}: a private wage regression
 {n:,} persons aged 25 to 64, United States Census 2000 (table census2000)
 
-  log(weekly income) ~ 1 + education + experience + experience squared
+  dpfast.fit("log_wage ~ education + experience + I(experience**2)", census, privacy={privacy})
 
 Ordinary least squares in years of education and experience.  Nothing is declared: centres,
 scales and the clipping bound are estimated with part of the budget."""

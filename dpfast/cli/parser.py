@@ -56,7 +56,7 @@ COMMANDS = {
     "demo": ("private wage regression on embedded census microdata",
              "Fits the Mincer wage equation to 29,501 persons of the 2000 US Census, and prints it "
              "beside the non-private fit.", """
---mu float =1.0: total privacy budget, mu of Gaussian differential privacy (default: 1)
+--mu float: total as the mu of Gaussian differential privacy (default: epsilon 1 and delta 1e-6)
 --seed int: simulate with this seed instead of operating-system entropy: reproducible, and without
     any privacy guarantee
 --no-plot flag: do not write demo-census2000.png"""),

@@ -41,7 +41,8 @@ def test_demo_as_a_module(tmp_path):
         "are estimated with part of the budget",
         "not private; could not be published",
         "education ",
-        "1-GDP",
+        'dpfast.fit("log_wage ~ education + experience',
+        "epsilon = 1 at delta = 1e-06",
         "noisy Newton steps on standardised",
         "time: private fit",
     ):
