@@ -5,6 +5,7 @@ python -m bench releases --store   one that has a page, whose table is measured 
 python -m bench all --quick        every suite, small sizes
 python -m bench fits --json F      also keep pytest-benchmark's JSON, for `pytest-benchmark compare`
 python -m bench limits --store     the kernels against the machine (bench/kernel_limits.py)
+python -m bench.instruction_sets   the kernels' instruction sets on this processor
 python -m bench outofcore --store  fits larger than memory (bench/outofcore/limits.py)
 python -m bench.rivals.packages    installed packages, private and not (bench/rivals/packages.py)
 python -m bench passes --store     default fits against reading once, and peers (bench/passes.py)

@@ -98,11 +98,11 @@ class Limit(NamedTuple):
     work: float
 
 
-def reading(array: NDArray[np.float64], threads: int) -> Limit | None:
+def reading(array: NDArray[np.float64], threads: int, passes: int | None = None) -> Limit | None:
     """Reading a C-contiguous array and nothing else; work in bytes.
 
     A small array is read again and again from the cache, so that starting the threads costs
-    nothing.
+    nothing, unless `passes` says how often.
     """
     library = _library()
     if library is None:
@@ -110,7 +110,7 @@ def reading(array: NDArray[np.float64], threads: int) -> Limit | None:
     address = array.ctypes.data
     skipped = (-address) % 64
     count = array.size - skipped // 8
-    passes = max(1, 32_000_000 // (8 * count))
+    passes = passes or max(1, 32_000_000 // (8 * count))
     return Limit(
         lambda: library.stream_read(address + skipped, count, threads, passes),
         8.0 * count * passes,

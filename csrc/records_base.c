@@ -98,7 +98,7 @@ int records_default_threads(void)
 /* ------------------------------------------------------------------ plan ------------------- */
 
 enum {
-    COLUMNAR_GRADIENT = 16, /* widest p that is transposed: no matrix wanted */
+    COLUMNAR_GRADIENT = 24, /* widest p that is transposed: no matrix wanted */
     COLUMNAR_MATRIX = RECORDS_COLUMNAR, /* and with matrices */
     MOST_CHUNKS = 64,
     WORTH_WAKING = 150000, /* cycles: a thread that sleeps takes tens of microseconds to join */
@@ -154,11 +154,11 @@ records_plan records_make_plan(size_t n, size_t p, int want)
     size_t matrices = !!(want & WANT_HESSIAN) + !!(want & WANT_MEAT);
     int wide = matrices || want & WANT_VIEW; /* rows under a map are copies anyway */
     plan.columnar = p <= (wide ? COLUMNAR_MATRIX : COLUMNAR_GRADIENT);
-    /* Without matrices a block, its copy and the next block fit the first-level cache, or rows are
-     * so long that few of them do.  With matrices of many columns blocks are long enough to spread
+    /* Without matrices a block and its copy fit the first-level cache, or rows are so long that few
+     * of them do.  With matrices of many columns blocks are long enough to spread
      * the cost of adding up a tile. */
     if (plan.columnar)
-        plan.block_rows = 128;
+        plan.block_rows = wide || p <= 16 ? 128 : 48;
     else if (matrices)
         plan.block_rows = p <= 64 ? 64 : p <= 256 ? 128 : p <= 1024 ? 64 : 32;
     else

@@ -17,7 +17,7 @@
  * Larger p: the rows are used where they are, and so they are in Hessian and meat, in panels of
  * LANES columns; only the last panel is copied.  The intercept is the LAST column inside this file.
  *
- * While a block is worked through the next one is fetched, a few lines at a time: memory must never
+ * While a block is worked through a coming one is fetched, a few lines at a time: memory must never
  * wait, and no stage may ask for more than its share of the time, for then the stage waits.
  */
 
@@ -158,7 +158,8 @@ static void finish_load(block *b, size_t first)
 
 enum { WORTH_FETCHING = 1 << 19 }; /* bytes: fewer are in the second-level cache, or soon will be */
 
-/* Where the next block lies, if the rows follow one another and memory may be slow. */
+/* Where the block after the next lies, if the rows follow one another and memory may be slow: one
+ * block takes less time than memory to answer.  Where three blocks fill the cache it is the next. */
 static void look_ahead(block *b, size_t first)
 {
     const records_task *task = b->task;
@@ -168,7 +169,7 @@ static void look_ahead(block *b, size_t first)
     b->ahead = b->ahead_end = task->data.x;
     if (data->n * row < WORTH_FETCHING || !contiguous || !(is_in_place(data) || is_narrow(data)))
         return;
-    b->ahead = row_of(task, first) + bytes;
+    b->ahead = row_of(task, first) + (3 * bytes <= WORTH_FETCHING ? 2 : 1) * bytes;
     b->ahead_end = b->ahead + bytes;
 }
 

@@ -11,7 +11,7 @@ static INLINE void column_tile(block *owner, const double *d, const double *a, c
     vd acc[MOST + LANES] = {{0}};
     for (size_t k = 0; k < groups; k++, a += p * L, b += p * L) {
         if (ahead < ahead_end)
-            ahead = fetch_line_beside_matrix(ahead);
+            ahead = fetch(ahead, 1);
         vd right[6], multiplier = vload(d + k * L);
         UNROLL for (int j = 0; j < nj; j++)
             right[j] = vload(b + (size_t)j * L);
@@ -132,7 +132,7 @@ static INLINE void panel_tile(block *owner, const double *a, const double *x, pt
             acc[i][v] = vset(0.0);
     for (size_t k = 0; k < owner->rows; k++, a += L, x += step) {
         if (ahead < ahead_end)
-            ahead = fetch_line_beside_matrix(ahead);
+            ahead = fetch(ahead, 1);
         vd right[PANEL_VECTORS];
         UNROLL for (int v = 0; v < nv; v++)
             right[v] = vload(x + (size_t)v * L);
