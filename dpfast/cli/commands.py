@@ -151,8 +151,33 @@ def audit(arguments: argparse.Namespace) -> int:
     return 0 if report.passed else 1
 
 
+def bench(arguments: argparse.Namespace) -> int:
+    from dpfast.cli.bench_report import document, in_one_thread, last_line, row
+
+    options = ["--seconds", str(arguments.seconds)]
+    options += ["--only", arguments.only] if arguments.only else []
+    options += ["--json", arguments.json] if arguments.json else []
+    code = in_one_thread(options)
+    if code is not None:
+        return code
+    from dpfast.cli.bench import GROUPS, measure_all
+
+    if arguments.only is not None and arguments.only not in GROUPS:
+        raise InvalidInput(f"--only must be one of {', '.join(GROUPS)}.")
+    chosen = [arguments.only] if arguments.only else [*GROUPS]
+    print("least CPU time of one thread, memory over that of X; peers are not private")
+    found = []
+    for one in measure_all(chosen, arguments.seconds):
+        found.append(one)
+        print(row(one), flush=True)
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(document(found), indent=1), encoding="utf-8")
+    print(last_line(found))
+    return 0
+
+
 _COMMANDS: tuple[Callable[[argparse.Namespace], int], ...] = (
-    audit, demo, explain, fit, ledger, plan, run, verify,
+    audit, bench, demo, explain, fit, ledger, plan, run, verify,
 )  # fmt: skip
 
 COMMANDS = {command.__name__: command for command in _COMMANDS}

@@ -129,6 +129,13 @@ file
                "page.", """
 page: the page, such as fit.html
 --json flag: print JSON"""),
+    "bench": ("measure this installation, beside what else is installed",
+              "Fits, kernels, noise and an embedded call, in turn with NumPy, scikit-learn and "
+              "statsmodels where they are installed. Needs no data; the last line counts targets.",
+              """
+--seconds float =40: about how long to measure (default 40)
+--only TEXT: fits, kernels, noise or embedded
+--json FILE: also write what was measured, for pytest-benchmark compare"""),
     "audit": ("attack this installation",
               "Replays the most common calls on two neighbouring synthetic data sets with the same "
               "noisy answers: any difference is a leak.", """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from bench import instructions
 from bench.__main__ import main, suites
 from bench.harness import compare, interleaved
-from bench.instructions import CASES, last_counts, series, worse
+from bench.instructions import CASES, last_counts, series, since_tag, worse
 from bench.table import rows_of, seconds_text, table
 from tests.loops import each
 
@@ -133,3 +134,19 @@ def test_every_line_of_the_series_is_of_cases_there_are():
     for line in lines:
         assert line["built"] and line["counts"] and all(n > 0 for n in line["counts"].values())
     assert set(lines[-1]["counts"]) <= set(CASES)
+
+
+def test_small_steps_since_the_last_tag_add_up(monkeypatch):
+    """Three steps of 2%: none is refused by the last line, and all of them by the tag's."""
+    lines = [
+        {"commit": name, "built": "cc", "counts": {"case": count}}
+        for name, count in (("a", 100), ("b", 102), ("c", 104))
+    ]
+    told = {"describe": "v1", "rev-list": "a\nolder"}
+    monkeypatch.setattr(instructions, "_git", lambda command, *_: told[command])
+    new = {"case": 106}
+    assert not worse(new, last_counts(lines, "cc"))
+    assert since_tag(lines, "cc") == {"case": 100}
+    assert worse(new, since_tag(lines, "cc")) == ["case"]
+    told["describe"] = ""
+    assert since_tag(lines, "cc") == {}
