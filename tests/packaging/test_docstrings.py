@@ -220,7 +220,7 @@ def test_the_examples_run(name, tmp_path, monkeypatch):
 @pytest.mark.usefixtures("repeated")
 def test_examples_draw_the_same_in_every_run():
     drawn = dpfast.privacy.EntropyNoise().normals(3, 10)
-    np.testing.assert_array_equal(drawn, [-180, 7, -485])
+    np.testing.assert_array_equal(drawn, [18, 1973, -78])
     fit = dpfast.fit(np.arange(200.0)[:, None], np.arange(200.0), privacy=50.0)
     assert fit.privacy.guarantee != dpfast.SeededNoise(0).guarantee
 
