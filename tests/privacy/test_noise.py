@@ -153,8 +153,7 @@ from dpfast.kernels.sampler import ExactSampler
 
 libc = ctypes.CDLL(None)
 sampler = ExactSampler()
-sampler.normals(1, 20)
-fetched = sampler.consumed
+sampler.normals(1000, 20)  # 8,000 bytes: the 160 of the child are fewer however they fall
 read, write = os.pipe()
 child = libc.fork()
 if child == 0:  # nothing is left of the parent's page, so that the count starts again
