@@ -45,6 +45,9 @@ PARTS = {
     "slow": Part(60.0, ("make .venv/.built", f"{SLOW} --sixth {{sixth}}")),
     "sanitizers": Part(40.0, (".ci/sanitizers",)),
     "fuzz": Part(40.0, (".ci/fuzz 2",)),
+    "operator": Part(
+        20.0, (".venv/bin/python -m tests.privacy.simulated_operator 50000 --seed {sixth}00000",)
+    ),
     "proofs": Part(20.0, ("make proofs",)),
     "oldest": Part(40.0, (".ci/oldest",)),
     "newest": Part(40.0, (".ci/prereleases",)),

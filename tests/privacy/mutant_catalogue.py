@@ -88,6 +88,7 @@ LEDGER_TESTS = ("tests/privacy/test_ledger.py",)
 DECIMALS = ("tests/privacy/test_decimals.py",)
 LEDGER_FILE_TESTS = ("tests/privacy/test_ledger_file.py",)
 LEDGER_PLACES = ("tests/privacy/test_ledger_places.py",)
+LEDGER_HISTORIES = ("tests/privacy/test_simulated_operator.py",)
 LEDGER_MOMENTS = ("tests/privacy/test_ledger_moments.py",)
 NOISE_TESTS = ("tests/privacy/test_noise.py",)
 SAMPLER_TESTS = ("tests/privacy/test_sampler.py",)
@@ -1386,6 +1387,14 @@ MONEY = (
         "        spent, check, entries = known.spent, known.check, list[_Line]()\n",
         "        spent, check, entries = known.spent, known.check, list[_Line]()\n"
         "        self._learn(content[known.length : end], [], known.spent, check, None)\n",
+    ),
+    plant(
+        "name-of-a-ledger-not-on-the-disk",
+        "a ledger whose creator was killed is lost with its charges when the power fails",
+        LEDGER_FILE,
+        LEDGER_HISTORIES,
+        "        if known.count == 0:",
+        "        if known.count < 0:",
     ),
     plant(
         "own-charge-counted-before-it-is-written",

@@ -217,6 +217,8 @@ class FileLedger(Ledger):
             file.truncate(end)
             file.seek(end)
         _write(file, b"\n" * (size < end) + line)
+        if known.count == 0:  # who created the file may have ended before its name was on the disk
+            _sync_directory(os.path.dirname(self._path))
         if _is_elsewhere(self._path, file):
             raise self._refuse(
                 "it was replaced by another file during a charge, which was not granted"
