@@ -220,9 +220,7 @@ class FileLedger(Ledger):
         if known.count == 0:  # who created the file may have ended before its name was on the disk
             _sync_directory(os.path.dirname(self._path))
         if _is_elsewhere(self._path, file):
-            raise self._refuse(
-                "it was replaced by another file during a charge, which was not granted"
-            )
+            raise self._refuse("another file replaced it during a charge, which was not granted")
         self._learn(line, [granted], after, check, _stamped(file))
 
     def _read(self, file: FileIO) -> _Known:
