@@ -8,7 +8,8 @@ from scipy.stats import chi, t
 
 import dpfast
 from dpfast.solvers.pcn.clipping import choose_clipping_norm
-from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
+from dpfast.solvers.pcn.histogram import FINE, N_FINE_BINS, NormHistogram, bin_edges
+from dpfast.solvers.pcn.weights import choose_weight_exponent
 from tests.loops import each
 
 N, NOISE = 30_000, 35.0 / 30_000
@@ -194,3 +195,15 @@ def test_errors_of_a_far_quantile_are_those_of_the_density_there():
         fit = dpfast.fit(X, y, dpfast.Quantile(0.9), privacy=1.0, noise=noise)
         found.append(fit.bse[1:] / exact)
     assert 0.88 < np.mean(found) < 1.2
+
+
+@pytest.mark.parametrize(("p", "exponent"), [(100, 0.0), (101, 1.0)])
+def test_rows_of_many_normal_columns_keep_their_weight(p, exponent):
+    """Rows about as long as the radius do; a tenth of them, four times as long, do not."""
+    norms = np.sqrt(np.random.default_rng(0).chisquare(p, 20_000))
+    norms[: 2_000 * (exponent > 0.0)] *= 4.0
+    counts = np.bincount(np.searchsorted(bin_edges(FINE)[:-1], norms), minlength=N_FINE_BINS)
+    histogram = NormHistogram.from_noisy_shares(counts / len(norms), 1e-6, FINE)
+    radius = 1.1 * p**0.5
+    assert histogram.mean_excess(radius, 0.0) > 1.0
+    assert choose_weight_exponent(histogram, radius, 1.0) == exponent

@@ -28,6 +28,10 @@ Array = NDArray[np.float64]
 MIN_EIGENVALUE = 0.35
 
 
+#: Ratio of squared lengths, between 1 and 2, up to which a row counts as one of usual length.
+LONGER = 1.5
+
+
 class RowLimits(NamedTuple):
     """Limits on rows: a largest bound of the score, or leverage weights with an exponent."""
 
@@ -76,7 +80,15 @@ def _limits_by_score_bound(
 
 
 def choose_weight_exponent(norms: NormHistogram, radius: float, max_excess: float) -> float:
-    """Choose the smallest power of ``w = min(1, radius^2/a^2)`` with a bounded excess curvature."""
+    """Choose the smallest power of ``w = min(1, radius^2/a^2)`` with a bounded excess curvature.
+
+    Rows up to ``LONGER`` times the radius, squared, have at most so many times the curvature that
+    the Gram shows.  Without weights the curvature is below twice the Gram's, where full steps
+    converge, if that and the excess of longer rows add up to two.  Normal rows of a hundred
+    columns are all about as long as the radius, and need no weights.
+    """
+    if norms.mean_excess(LONGER**0.5 * radius, 0.0) <= (2.0 - LONGER) * max_excess:
+        return 0.0
     for exponent in (0.0, 0.25, 0.5, 0.75):
         if norms.mean_excess(radius, exponent) <= max_excess:
             return exponent
