@@ -71,6 +71,12 @@ def column_kinds(table: Any) -> tuple[str, ...]:
 
 def _labels_of(table: Any) -> list[Any]:
     names = _names(table)
+    if type(table).__name__ == "Source":
+        raise InvalidInput(
+            "this function reads a table whose rows count alike and once: pass the table itself. "
+            "dpfast.fit, tables.fits, effects.two_stage and effects.cox take weights, persons or "
+            "offsets of dpfast.records."
+        )
     if names is None:
         raise InvalidInput(
             "a table must be a pandas or polars DataFrame (not a lazy one: call .collect() first), "

@@ -134,8 +134,11 @@ class Source:
         """Return a copy with other covariates, response or columns."""
         return replace(self, **changed)
 
-    def refuse_unused(self, takes: tuple[str, ...]) -> None:
-        """Refuse what a function has no use for, before it is left out in silence."""
+    def refuse_unused(self, takes: tuple[str, ...], instead: str = "") -> None:
+        """Refuse what a function has no use for, before it is left out in silence.
+
+        ``instead`` says what is possible in its place.
+        """
         is_used = {
             "group": self.group is not None or self.group_size is not None,
             "each": not (isinstance(self.each, str) and self.each == "row"),
@@ -147,7 +150,7 @@ class Source:
             if is_used[name] and name not in takes:
                 raise InvalidInput(
                     f"{name} of these records has no meaning here, where every row counts alike "
-                    "and once. Leave it out."
+                    f"and once. {instead or 'Leave it out.'}"
                 )
 
     def record_weights(self, of_predictor: bool, boundless: bool = False) -> RecordWeights | None:

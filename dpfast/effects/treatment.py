@@ -96,6 +96,11 @@ MAX_CLIP = 1e30
 #: row of each person.
 COPIES = 4
 
+INSTEAD = (
+    "A known part of the outcome is subtracted from it: pass y - offset as the outcome. Persons' "
+    'rows count with their mean: each="person".'
+)
+
 NUISANCES_UNKNOWN = (
     "the propensity and outcome models are too imprecise and dominate the interval, which may be "
     "unreliable: too few records, too small a budget, or almost nobody in one arm among some of "
@@ -229,7 +234,9 @@ def _read(
         source, treatment, propensity = _by_formula(source, treatment, propensity)
     takes = ("group", "each", "sample_weight")
     with hide_row_details(source.each):
-        request = FitRequest(source, None, account, fit_intercept=True, noise=noise, takes=takes)
+        request = FitRequest(
+            source, None, account, fit_intercept=True, noise=noise, takes=takes, instead=INSTEAD
+        )
         if request.group_size > 1 or (source.group_size is not None and not request.means):
             raise InvalidInput(
                 'of persons with several rows the mean counts: pass each="person", and no '

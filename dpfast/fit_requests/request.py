@@ -71,6 +71,8 @@ class FitRequest:
         Number of covariates that a given objective is for.
     of_predictor : bool
         Whether offsets are added to the linear predictor, not to the response.
+    instead : str
+        What is possible in the place of options of a source that are refused.
 
     Privacy
     -------
@@ -103,9 +105,10 @@ class FitRequest:
         per_person: bool = False,
         bound_to: int | None = None,
         of_predictor: bool = False,
+        instead: str = "",
     ) -> None:
         source = source_of(X, y)
-        source.refuse_unused(takes)
+        source.refuse_unused(takes, instead)
         weights = source.record_weights(of_predictor, boundless=per_person and source.group is None)
         wants_intercept = flag(fit_intercept, "fit_intercept")
         covariates, group, group_columns = self._read_group(source)

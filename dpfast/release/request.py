@@ -25,6 +25,11 @@ from dpfast.release.results import ReleaseGuarantee
 #: Delta at which a message translates a budget of another kind.
 USUAL_DELTA = 1e-6
 
+INSTEAD = (
+    "The step along a direction is of records that count alike, without a domain beside offsets. "
+    "dpfast.fit takes weights, persons and offsets, and has an interval for each coefficient."
+)
+
 #: Range of a direction's length; squares of such lengths stay within float64.
 DIRECTION_LENGTHS = (1e-100, 1e100)
 
@@ -149,7 +154,9 @@ class ReleaseRequest(FunctionalRequest):
                 f"the domain bounds the rows, and {described(loss)} has weights. Pass an objective "
                 "without weights."
             )
-        self._request = FitRequest(X, y, fit_intercept=domain.intercept, noise=noise)
+        self._request = FitRequest(
+            X, y, fit_intercept=domain.intercept, noise=noise, instead=INSTEAD
+        )
         self.n, self.dimension = self._request.n, self._request.dimension
         self.domain = domain.bind(self._request.n_covariates)
         self.loss = self._request.loss(options.loss)
@@ -192,7 +199,11 @@ class RawRequest(FunctionalRequest):
         self, X: Any, y: Any, loss: str | Loss | Objective, noise: NoiseSource | None
     ) -> None:
         options = terms_of(loss)
-        self._request = request = FitRequest(X, y, fit_intercept=True, noise=noise)
+        linked = resolve_loss(options.loss, unbounded=True).link != "identity"
+        self._request = request = FitRequest(
+            X, y, fit_intercept=True, noise=noise, takes=("offset",), of_predictor=linked,
+            instead=INSTEAD,
+        )  # fmt: skip
         unbound = options.fit_intercept and options.n_covariates is None
         arguments = options._asdict() | {"method": "auto"}
         if not (unbound and uses_default_fit(options.loss, arguments)):

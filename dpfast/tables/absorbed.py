@@ -27,6 +27,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit
+from dpfast.regression.formula import table_source, with_columns
 from dpfast.scaling.budget import refuse_too_few_records
 from dpfast.scaling.private import plan_scaling, refuse_no_columns
 from dpfast.scaling.remarks import cell_remarks
@@ -64,6 +65,12 @@ ABSORBED = (
     "with another column ('x:z') may stay."
 )
 
+INSTEAD = (
+    "Sums by level are of records that count alike. dpfast.fit takes weights and persons with the "
+    "levels as regressors, C(state, levels=[...]); where persons are the levels, pass effects="
+    '"person" with each="person" there.'
+)
+
 #: Copies of the records in memory at the same time, at most.
 COPIES = 8
 
@@ -92,6 +99,7 @@ def absorbed(
         and after the bar the column whose levels are absorbed.
     table
         As for :func:`dpfast.tables.counts`: an incomplete record contributes zero.
+        :func:`dpfast.records` adds offsets, which are subtracted from the response.
     schema : Schema
         Declares that column as Categorical: its levels are public.  Other columns that it declares
         are clipped to their ranges, or have its levels.
@@ -199,6 +207,8 @@ class _Absorbed(Analysis[Fit]):
         regression, self._by = parts_of(formula)
         grouping = grouping_of(schema, self._by, ())
         self.n_levels, total = grouping.n_cells, account.total
+        source = with_columns(table_source(table))
+        table = source.covariates
         coding, response, _ = terms_of(regression, schema, table)
         if not coding.fit_intercept:
             raise InvalidInput("absorbed levels include the intercept: leave '- 1' out.")
@@ -211,8 +221,11 @@ class _Absorbed(Analysis[Fit]):
                 f"columns must be of one length; received {sorted({len(self._codes), len(y)})}."
             )
         self.names = tuple(design.names)
-        source = records(design.X, y, names=self.names)
-        self.request = request = FitRequest(source, None, account, fit_intercept=True, noise=noise)
+        source = source.but(covariates=design.X, response=y, names=self.names, terms=coding)
+        self.request = request = FitRequest(
+            source, None, account, fit_intercept=True, noise=noise, takes=("offset",),
+            instead=INSTEAD,
+        )  # fmt: skip
         refuse_no_columns(request)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - ROUNDING_SUM)
         self._scaling, rest = plan_scaling(request, mu)

@@ -15,7 +15,6 @@ from dpfast.curator.tables.cells import Cells
 from dpfast.data import Records
 from dpfast.data.formula import terms_of
 from dpfast.data.schema import Schema
-from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
@@ -30,6 +29,7 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit
 from dpfast.regression.fit import fit
+from dpfast.regression.formula import table_source, with_columns
 from dpfast.scaling.budget import MIN_RECORDS_FACTOR, ScalingBudget, refuse_too_few_records
 from dpfast.scaling.private import PrivateScaling, refuse_no_columns
 from dpfast.tables.fitted import SubgroupFits
@@ -45,6 +45,11 @@ MAX_LEVELS = 200
 
 #: Share of mu^2 for the counts of levels, which only decide whether a level is fitted.
 COUNTS_SHARE = 0.01
+
+PERSONS = (
+    "A person with rows in several levels would cost several fits. Pass one row of each person, or "
+    "fit products with the levels, dpfast.fit('y ~ x * C(g)', ...), which protects persons."
+)
 
 #: Least mu: below it claim T6 does not cover the rounding of single queries.
 MIN_MU = 0.01
@@ -79,7 +84,7 @@ def fits(
         Public: levels with fewer records are not fitted, as are those with too few records for so
         many coefficients, by a released count.
     table, schema, privacy, ledger, noise
-        As for :func:`dpfast.tables.counts`.
+        As for :func:`dpfast.tables.counts`; :func:`dpfast.records` adds weights and offsets.
 
     Privacy
     -------
@@ -132,11 +137,13 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         min_count = positive(least, "least", or_zero=True)
         if not isinstance(formula, str):
             raise InvalidInput(f"formula must be text; received {described(formula)}.")
+        self._source = with_columns(table_source(table))
+        table = self._source.covariates
         self._terms = terms = terms_of(formula, schema, table)
         refuse_within([self.by], [terms.columns])
         design, intercept = terms.coding.design(table), terms.coding.fit_intercept
         X, y = design.X, terms.left.design(table).X[:, 0]
-        self._X, self._y, self._intercept = X, y, intercept
+        self._y, self._intercept = y, intercept
         codes = declared_levels(schema, self.by, table)
         if len(codes) != len(y):
             raise InvalidInput(
@@ -144,8 +151,12 @@ class _FitsByLevel(Analysis[SubgroupFits]):
             )
         self._codes = codes
         self._objective = Objective(loss, fit_intercept=intercept)
-        source = records(X, y, names=design.names).but(terms=terms.coding)
-        self.request = FitRequest(source, None, account, fit_intercept=intercept, noise=noise)
+        self._source = self._source.but(covariates=X, names=design.names, terms=terms.coding)
+        self.request = FitRequest(
+            self._source.but(response=y), None, account, fit_intercept=intercept, noise=noise,
+            takes=("sample_weight", "offset"), per_person=True,
+            of_predictor=kind.link != "identity", instead=PERSONS,
+        )  # fmt: skip
         refuse_no_columns(self.request)
         self.names = self.request.column_names
         self._plan_budget(kind, account.total.mu)
@@ -167,7 +178,8 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         request, linked = self.request, kind.link != "identity"
         n, q = request.n, request.n_covariates
         mu *= 1.0 - ROUNDING_SUM
-        share = ScalingBudget(n, q + int(not linked), mu).share()
+        offset = linked and self._source.offset is not None
+        share = ScalingBudget(n, q + offset + int(not linked), mu).share()
         self._mu_counts = mu * math.sqrt(COUNTS_SHARE)
         mu_scaling = mu * math.sqrt(share)
         self._mu = mu * math.sqrt(1.0 - COUNTS_SHARE - share)
@@ -176,7 +188,7 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         self._cells.counts_receipt(self._mu_counts)
         self._scaling = PrivateScaling(
             request, mu_scaling, response=not linked, linked=linked,
-            labels=kind.binary_response, whole=mu,
+            labels=kind.binary_response, whole=mu, offset=offset,
         )  # fmt: skip
 
     def query(self, report: Progress | None) -> Answer:
@@ -191,8 +203,7 @@ class _FitsByLevel(Analysis[SubgroupFits]):
             level_fit = None
             if counted.value[level] >= self.least:
                 masked_y = masked(self._y, self._codes, level)
-                source = records(self._X, masked_y, names=self.names)
-                source = source.but(terms=self._terms.coding)
+                source = self._source.but(response=masked_y)
                 level_fit = fit(
                     source, loss=self._objective, noise=self.request.noise,
                     privacy=spend, standardize=scaling, ledger=level_ledger,

@@ -6408,8 +6408,8 @@ FITS_BY_LEVEL = (
         "a level's fit is about the records of the level, whose number it then shows",
         SUBGROUPS,
         SUBGROUP_TESTS,
-        "                masked_y = masked(self._y, self._codes, level)\n                source = records(self._X, masked_y,",
-        "                masked_y = self._y[self._codes == level]\n                source = records(self._X[self._codes == level], masked_y,",
+        "                masked_y = masked(self._y, self._codes, level)\n                source = self._source.but(",
+        "                masked_y = self._y[self._codes == level]\n                source = self._source.but(covariates=self._source.covariates[self._codes == level], ",
     ),
     plant(
         "units-of-every-level",
@@ -6614,6 +6614,24 @@ INSTRUMENTS = (
         ("tests/tables/test_cox.py",),
         "usable = (time >= 0.0) & ((event == 0.0) | (event == 1.0))",
         "usable = (time >= 0.0) & np.isfinite(event)",
+    ),
+    plant(
+        "weights-of-levels-by-their-sum",
+        "weights of a level are divided by their sum, which every record of the table moves",
+        "dpfast/tables/subgroups.py",
+        ("tests/tables/test_subgroups.py::test_t6_no_replaced_record_costs_more_than_one_fit",),
+        "        self._source = with_columns(table_source(table))\n",
+        "        self._source = with_columns(table_source(table))\n"
+        "        if self._source.sample_weight is not None:\n"
+        "            self._source = self._source.but(sample_weight=self._source.sample_weight / np.sum(self._source.sample_weight))\n",
+    ),
+    plant(
+        "offsets-of-a-step-from-their-mean",
+        "offsets of a step along a direction are centred at their mean, which every record moves",
+        "dpfast/data/scaling/transformed.py",
+        ("tests/release/test_held_step.py::test_r40_an_offset_moves_its_own_record_alone",),
+        "            offset = None if y.ndim == 1 else y[rows, 2]\n",
+        "            offset = None if y.ndim == 1 else y[rows, 2] - 1e3 * np.nanmean(y[:, 2])\n",
     ),
     plant(
         "rounds-of-hazards-for-nothing",
@@ -7116,7 +7134,7 @@ EXACT_DECISIONS = (
         SUBGROUPS,
         THRESHOLDS,
         "if counted.value[level] >= self.least:",
-        "alive = np.isfinite(self._X[self._codes == level]).all(axis=1).any()\n            if alive and counted.value[level] >= self.least:",
+        "alive = np.isfinite(self._source.covariates[self._codes == level]).all(axis=1).any()\n            if alive and counted.value[level] >= self.least:",
     ),
     plant(
         "levels-absorbed-by-their-records",

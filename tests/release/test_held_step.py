@@ -182,6 +182,49 @@ def test_scores_of_labels_are_seen_before_they_are_held():
     assert np.mean(covered) > 0.78  # of .95 with a chance of 1e-5 less; it was .58
 
 
+@pytest.mark.parametrize("loss", ["least-squares", "logistic"])
+def test_offsets_join_the_predictor_of_pilot_and_step(loss):
+    """Twelve seeded releases: without its offset the slope of x1 would be 1.7 or .6, not 1."""
+    values, errors = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(8000, 2))
+        offset = 0.7 * X[:, 0] + 1.5 * rng.normal(size=8000)
+        eta = X @ [1.0, 0.5] + offset
+        y = eta + rng.normal(size=8000)
+        if loss == "logistic":
+            y = 1.0 * (rng.random(8000) < 1.0 / (1.0 + np.exp(-eta)))
+        found = dpfast.release_functional(
+            dpfast.records(X, y, offset=offset), None, loss, "x1", privacy=PAIR,
+            method="one-shot", noise=dpfast.SeededNoise(seed),
+        )  # fmt: skip
+        values.append(float(found.value))
+        errors.append(values[-1] - 1.0)
+    assert abs(np.mean(errors)) < 0.08
+
+
+def test_r40_an_offset_moves_its_own_record_alone():
+    X, y = sample(40)
+    y = np.column_stack([(y > 5.0) * 1.0, np.ones(40), np.linspace(-1.0, 1.0, 40)])
+    most, before = 0, summed(X, y, Logistic())
+    for y[0, 2] in (-np.inf, -1e300, -30.0, 0.0, 30.0, 1e300, np.nan):
+        for X[0, 0] in (-1e200, 0.0, 1e200):
+            with np.errstate(all="ignore"):
+                most = max(most, abs(summed(X, y, Logistic()) - before))
+    assert 0 < most <= 2 * HELD_CELLS
+
+
+def test_what_a_step_cannot_have_is_refused_before_the_charge():
+    X, y = sample(5000)
+    ledger = dpfast.Ledger(PAIR)
+    for options in ({"sample_weight": np.ones(5000)}, {"group": np.arange(5000), "each": "person"}):
+        with pytest.raises(InvalidInput, match="an interval for each coefficient"):
+            dpfast.release_functional(
+                dpfast.records(X, y, **options), None, "huber", "x1", privacy=PAIR, ledger=ledger
+            )
+    assert not ledger.entries
+
+
 def test_what_needs_a_domain_is_refused_without_one():
     X, y = sample(500)
     ledger = dpfast.Ledger(PAIR)

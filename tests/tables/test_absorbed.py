@@ -283,6 +283,20 @@ def test_what_is_refused_is_refused_before_the_charge(wrong):
     assert ledger.spent.mu == 0.0
 
 
+def test_offsets_are_subtracted_and_what_else_records_have_is_refused():
+    table, ledger = population(20_000, 20, 3), dpfast.Ledger(3.0)
+    known = 3.0 * np.random.default_rng(5).normal(size=20_000)
+    asked = {"schema": schema(20), "privacy": 1.0}
+    bare = absorbed("y ~ a + b | g", table, noise=seeded(), **asked)
+    source = dpfast.records(table | {"y": table["y"] + known, "known": known}, offset="known")
+    same = absorbed("y ~ a + b | g", source, noise=seeded(), **asked)
+    np.testing.assert_allclose(same.params, bare.params, atol=1e-9)
+    for options in ({"sample_weight": "a"}, {"group": "a", "each": "person"}):
+        with pytest.raises(InvalidInput, match="levels as regressors"):
+            absorbed("y ~ b | g", dpfast.records(table, **options), ledger=ledger, **asked)
+    assert not ledger.entries
+
+
 def test_a_ledger_that_cannot_pay_refuses_first():
     ledger = dpfast.Ledger(0.5)
     with pytest.raises(BudgetExceeded):

@@ -48,16 +48,20 @@ class Tape:
 HOSTILE = [(0.3, 0.5), (-50.0, 50.0), (50.0, 50.0), (1e300, -1e300), (np.nan, 1.0), (0.0, np.inf)]
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "weights and offsets"])
 @pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "logistic"])
-@pytest.mark.one_in(2)
-def test_t6_no_replaced_record_costs_more_than_one_fit(loss):
+@pytest.mark.pairs
+def test_t6_no_replaced_record_costs_more_than_one_fit(loss, beside):
     """Whole calls with the same answers on both sides: squared moves, in noise, add up to mu^2."""
     table = population(400)
+    table |= {"w": np.ones(400), "o": np.zeros(400)}
     response = "one" if loss == "logistic" else "y"
+    options = {"sample_weight": "w", "offset": "o"} if beside else {}
 
     def run(tape):
         with observed(tape), np.errstate(all="ignore"):
-            fits(f"{response} ~ x", table, "g", loss, schema=SCHEMA, privacy=9.0, noise=seeded())
+            source = dpfast.records(table, **options)
+            fits(f"{response} ~ x", source, "g", loss, schema=SCHEMA, privacy=9.0, noise=seeded())
         return tape
 
     first = run(Tape())
@@ -65,6 +69,7 @@ def test_t6_no_replaced_record_costs_more_than_one_fit(loss):
     for level in ("a", "b", "c", "elsewhere"):
         for x, y in HOSTILE:
             table["g"][0], table["x"][0] = level, x
+            table["w"][0], table["o"][0] = (1e9, 0.0) if y > 0.0 else (0.2, 30.0)
             table[response][0] = y if response == "y" else float(y > 0.0)
             second = run(Tape(first.given))
             assert len(second.seen) == len(first.seen)
@@ -89,15 +94,21 @@ QUERIES = {
         Linearization(np.array([0.1, 0.4, 0.2]), LeastSquares()), 2.0, 1.0, 0.5
     ),
     "lengths": lambda rows: rows.norm_histogram(np.array([0.5, 1.0, 2.0]), 1.0),
+    "weights": lambda rows: rows.norm_histogram(np.array([0.0, 0.5, 1.0]), 1.0, what="weight"),
+    "weighted gram": lambda rows: rows.weighed(3.0).gram(1.5, 1.0),
+    "weighted scores": lambda rows: rows.weighed(3.0).clipped(
+        Linearization(np.array([0.1, 0.4, 0.2]), LeastSquares()), 2.0, 1.0, 0.5
+    ),
 }
 
 
 def moves_of(query, records, n=30):
     """What the answers are with each of these records in the place of the first."""
     rng = np.random.default_rng(2)
-    X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
+    X, y = rng.normal(size=(n, 2)), np.ones((n, 3))
+    y[:, 0], y[:, 2] = rng.normal(size=n), 0.0
     found = []
-    for X[0, 0], X[0, 1], y[0] in records:
+    for X[0, 0], X[0, 1], y[0, 0] in records:
         tape = Tape()
         objective = Objective(LeastSquares(), Mallows(1.0), 2)
         curator = Curator(Records(X, y, None), objective, Ledger(GDP(99.0)), seeded(), 1)
@@ -125,7 +136,7 @@ def test_t6_next_to_zero_every_query_moves_by_the_root_of_one_half_at_most(name)
     answers = moves_of(QUERIES[name], records)
     away = np.linalg.norm(answers[1:] - answers[0], axis=1)
     assert away.max() <= np.sqrt(0.5)
-    if name in ("gram", "lengths"):
+    if name in ("gram", "lengths", "weights", "weighted gram"):
         assert away.max() >= 0.99 * np.sqrt(0.5)
 
 
@@ -261,3 +272,32 @@ def test_fits_that_ended_arrive_with_an_interrupt():
     assert [one is None for one in found.fits] == [False, False, True]
     assert found.unfinished is not None and found.privacy.total == GDP(2.0)
     assert "too small" in found.summary()
+
+
+@pytest.mark.parametrize("loss", ["least-squares", "logistic"])
+def test_weights_and_offsets_are_those_of_each_level(loss):
+    """At a budget where privacy noise is next to nothing; weights go with errors and slopes."""
+    rng = np.random.default_rng(11)
+    table = population(9000, rng)
+    table |= {"w": rng.uniform(1.0, 5.0, 9000), "o": rng.normal(size=9000)}
+    eta = table["y"] + 0.3 * (table["w"] - 3.0) * table["x"]
+    table["y"] = eta + table["o"]
+    if loss == "logistic":
+        table["y"] = 1.0 * (rng.random(9000) < 1.0 / (1.0 + np.exp(-table["y"])))
+    source = dpfast.records(table, sample_weight="w", offset="o")
+    found = fits("y ~ x", source, "g", loss, schema=SCHEMA, privacy=60.0, noise=seeded())
+    for level, one in zip("abc", found.fits, strict=True):
+        inside = table["g"] == level
+        columns = {name: values[inside] for name, values in table.items()}
+        alone = dpfast.records(columns, sample_weight="w", offset="o")
+        exact = dpfast.fit("y ~ x", alone, loss, privacy=500.0, noise=seeded())
+        np.testing.assert_allclose(one.params, exact.params, atol=0.3 * exact.bse.max())
+        np.testing.assert_allclose(one.bse, exact.bse, rtol=0.25)
+
+
+def test_persons_are_refused_before_the_charge():
+    ledger, table = dpfast.Ledger(3.0), population(4000)
+    people = dpfast.records(table | {"who": np.arange(4000) // 2}, group="who", each="person")
+    with pytest.raises(dpfast.InvalidInput, match="several fits"):
+        fits("y ~ x", people, "g", schema=SCHEMA, privacy=1.0, ledger=ledger)
+    assert not ledger.entries
