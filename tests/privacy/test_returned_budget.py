@@ -32,6 +32,7 @@ from dpfast.privacy.conversions import gdp_delta
 from dpfast.privacy.ledger import ONE
 from dpfast.privacy.ledger.reservation import Reservation
 from tests.loops import each
+from tests.privacy.test_ledger_moments import assert_nothing_is_held, interrupted
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -361,6 +362,36 @@ def test_an_interrupt_of_the_return_loses_it(monkeypatch):
         assert ledger.spent == GDP(0.9)
 
 
+@pytest.mark.serial
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_an_interrupt_at_any_moment_of_a_return_undercounts_nothing(tmp_path, monkeypatch, kind):
+    """The rest is returned or lost, and nothing is held; one in 23 instructions of the ledger."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    drawn, seen = written(0.3) ** 2, set()
+    for moment in range(1, 20_000, 23):
+        path = tmp_path / f"{moment}"
+        ledger = Ledger(1.0) if kind == "memory" else Ledger.open(path, GDP(1.0))
+        session = Ledger(0.9)
+        run = Reservation(ledger, GDP(0.9), "a run", session)
+        session.charge(0.3, "a query")
+        stopped = interrupted(lambda run=run: run.__exit__(None, None, None), moment)
+        assert Fraction(ledger._current()[0][0], ONE) >= drawn
+        run.__exit__(None, None, None)
+        for reader in [ledger] if kind == "memory" else [ledger, Ledger.open(path)]:
+            counted = Fraction(reader._current()[0][0], ONE)
+            assert counted >= drawn
+            assert float(counted) in (0.81, pytest.approx(0.09, rel=1e-12))
+            with pytest.raises((BudgetExceeded, LedgerClosed)):  # its lock may stay held
+                reader.charge(math.sqrt(1.0 - float(counted)) * 1.001, "more than is left")
+        seen.add(round(float(counted), 3))
+        if kind == "file":
+            assert_nothing_is_held(path)
+        if not stopped:
+            break
+    assert seen == {0.81, 0.09}
+    assert moment > 500
+
+
 # ---- in a file -----------------------------------------------------------------------------------
 
 
@@ -598,7 +629,23 @@ def test_a_return_of_what_was_drawn_is_what_the_attack_would_see():
 
 
 def test_every_stop_rule_sees_released_values_alone():
-    """The classes that return what they did not use are engines of ours, which see no record."""
+    """The classes that return what they did not use are engines of ours, which see no record.
+
+    Nothing else can: there is no public call that returns, and no amount to pass.
+    """
+    where = {
+        "returns_unused = True": {"regression/default_fit.py"},
+        "Reservation(": {"fit_requests/account.py", "privacy/ledger/reservation.py"},
+        "._give_back(": {
+            "privacy/ledger/reservation.py", "inference/composition.py", "studies/study.py",
+        },
+    }  # fmt: skip
+    package = Path(dpfast.__file__).parent
+    for words, files in where.items():
+        found = {path for path in package.rglob("*.py") if words in path.read_text("utf-8")}
+        assert {str(path.relative_to(package)) for path in found} == files
+    returning = {name for name in dir(Ledger) if "return" in name or "back" in name}
+    assert all(name.startswith("_") for name in returning)
     from dpfast.fit_requests.planned_run import Analysis
     from dpfast.regression.default_fit import DefaultFit
     from dpfast.regression.method_fit import MethodFits
