@@ -150,11 +150,10 @@ def minimize(
     privacy : ZCDP, GDP, ApproxDP or float
         The **total** to spend; a float is ``mu`` of Gaussian DP.
     method : {"auto", "adaptive", "spider", "proximal"} or Adaptive, Spider, Proximal, NoisyDescent
-        "auto" is adaptive, whatever ``kl`` says.  Spider has less excess risk where conditioning
-        is poor (100), the constants of ``kl`` are exact and ``n^2 rho`` is 2e9 or more: .87 to .95
-        of adaptive descent, .09 to .35 of it without its clip (stored figure "conditioning").
-        Spider and Proximal guard themselves: where released norms do not shrink as ``kl`` has it,
-        adaptive descent has the rest of the budget, and ``warnings`` says so.  NoisyDescent is
+        "auto" is adaptive, whatever ``kl`` says.  The stored figure "conditioning" compares it with
+        Spider and Proximal.  Both run as published, to their end, and ``warnings`` says where
+        released norms do not shrink as ``kl`` has it.  With ``Spider(guard=True)`` or
+        ``Proximal(guard=True)`` adaptive descent then has the rest of the budget.  NoisyDescent is
         algorithm 4 alone, one round of Proximal: the mean loss plus ``L ||w - start||^2``.
     kl : KL or (gamma, kappa), optional
         The public constants of the KL condition, which KL-Spider needs; "auto" and "adaptive" do

@@ -64,7 +64,7 @@ def excesses_of_half():
     return [excess(run(s, **plain)) for s in range(2)]
 
 
-@pytest.mark.parametrize("method", [Spider(), Proximal()])
+@pytest.mark.parametrize("method", [Spider(guard=True), Proximal(guard=True)])
 @pytest.mark.parametrize(
     "kl",
     [
@@ -97,9 +97,9 @@ def test_spider_stays_in_the_ball_of_its_schedule():
     records = as_records(X, np.zeros(N))
     curator = GradientCurator(records, BOWL, ledger, dpfast.SeededNoise(0))
     for kl in (RIGHT, KL(0.2, 1.5)):
-        ball = Spider().ball(curator, kl)
+        ball = Spider(guard=True).ball(curator, kl)
         assert not ledger.entries
-        result = run(3, kl=kl, method=Spider())
+        result = run(3, kl=kl, method=Spider(guard=True))
         planned = sum("target" in record for record in result.rounds)
         moved = np.linalg.norm(result.iterates - np.array(START), axis=1)
         assert planned >= 1
@@ -125,7 +125,7 @@ def test_growth_and_kl_conditions_imply_each_other(kappa):
 
 def test_a_step_out_of_the_ball_ends_the_plan(monkeypatch):
     monkeypatch.setattr(Spider, "ball", lambda self, curator, kl: 1e-3)
-    result = run(kl=RIGHT, method="spider")
+    result = run(kl=RIGHT, method=Spider(guard=True))
     assert "leave the ball" in result.warnings[0]
     assert excess(result) < 1e-3
 

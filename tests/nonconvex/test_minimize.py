@@ -51,7 +51,12 @@ def test_adaptive_descent_ignores_gross_outliers(loss, privacy):
 def test_spider_follows_its_plan():
     """Steps of fixed length leave this loss's basin under a third of 60 seeds."""
     exact = dpfast.nonconvex.nonprivate_minimize(X, Y, dpfast.Objective("tukey", scale=1.0))
-    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "kl": KL(1.2, 2.0), "method": "spider"}
+    options = {
+        "privacy": dpfast.ZCDP(0.5),
+        "scale": 1.0,
+        "kl": KL(1.2, 2.0),
+        "method": Spider(guard=True),
+    }
     errors = []
     for seed in range(6):
         result = flat(dpfast.minimize)(X, Y, "tukey", noise=dpfast.SeededNoise(seed), **options)

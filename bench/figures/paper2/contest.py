@@ -22,7 +22,12 @@ METHODS: dict[str, Any] = {
     "adaptive, clip=None": lambda: Adaptive(clip=None),
     "KL-Spider": Spider,
     "proximal": Proximal,
+    "KL-Spider, guarded": lambda: Spider(guard=True),
+    "proximal, guarded": lambda: Proximal(guard=True),
 }
+
+#: In the remark of a guarded run that adaptive descent finished.
+HANDED_OVER = "adaptive descent had the remaining budget"
 
 
 def rivals(
@@ -46,10 +51,14 @@ def constants(problem: Problem) -> KL:
 
 def methods(
     problem: Problem, rho: float, reps: int, few: int, seed: Callable[[int], int], kl: KL
-) -> dict[str, list[float]]:
-    """Excess of the runs of each method: ``reps`` of adaptive descent, ``few`` of the others."""
+) -> tuple[dict[str, list[float]], dict[str, int]]:
+    """Excess of the runs of each method, and how many of the guarded ones were handed over.
 
-    def excess(method: Any, rep: int) -> float:
+    There are ``reps`` runs of adaptive descent, ``few`` of the others.
+    """
+    handed_over = {name: 0 for name in METHODS if name.endswith("guarded")}
+
+    def excess(name: str, method: Any, rep: int) -> float:
         result = dpfast.minimize(
             problem.X,
             problem.y,
@@ -60,9 +69,12 @@ def methods(
             start=list(problem.start),
             noise=SeededNoise(seed(rep)),
         )
+        if name in handed_over:
+            handed_over[name] += any(HANDED_OVER in remark for remark in result.warnings)
         return float(problem.excess(np.asarray(result.params)))
 
-    return {
-        name: [excess(method, r) for r in range(reps if name.startswith("adaptive") else few)]
+    found = {
+        name: [excess(name, method, r) for r in range(reps if name.startswith("adaptive") else few)]
         for name, method in METHODS.items()
     }
+    return found, handed_over

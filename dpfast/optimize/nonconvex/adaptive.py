@@ -175,14 +175,16 @@ class Adaptive:
             path.move(origin)
             path.remarks.append(
                 f"{reason}, and the budget is spent: the answer is the last point up to which all "
-                "went as planned. The constants do not fit these data; adaptive descent needs none."
+                "went as planned. The constants may not fit these data; adaptive descent needs "
+                "none."
             )
             return
         path.append(self._descend(curator, origin, remaining, None, None))
         path.rounds[-1]["method"] = self.name
         path.remarks.append(
             f"{reason}: adaptive descent had the remaining budget (rho = {remaining:.3g}), from "
-            "the last point up to which all went as planned. The constants do not fit these data."
+            "the last point up to which all went as planned. The constants may not fit these data, "
+            "or leave too little room for noise."
         )
 
     def solve(

@@ -3,7 +3,8 @@
 Every round minimises ``F(w) + L ||w - centre||^2``, strongly convex for an L-weakly convex F.  Its
 answer is projected onto the ball of radius ``L0/(2 L)``, which contains the exact solution.  The
 distance a round moved is the gradient's norm over 2 L.  Where moves do not shrink as planned, the
-constants are wrong, and adaptive descent has the rest of the budget.
+constants may be wrong.  With ``guard=True`` adaptive descent then has the rest of the budget, which
+is no part of the paper.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import positive
+from dpfast.arguments import flag, positive
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
@@ -38,6 +39,14 @@ MIN_BUDGET_PART = 0.05
 #: Excess of a round's move over the plan, in expected norms of its noise, above which the constants
 #: are taken to be wrong.  Less is explained by noise.
 SLACK = 3.0
+
+
+#: Remark of a run without a guard.
+TOO_FAR = (
+    "{too_far} of {rounds} rounds of the proximal point method moved farther than planned. The "
+    "constants may not fit these data, or there are too few rounds. With Proximal(guard=True) of "
+    "dpfast.optimize adaptive descent has the rest of the budget of such a run."
+)
 
 
 class InnerOptimiser(Protocol):
@@ -150,12 +159,15 @@ class Proximal:
         declared smoothness.
     rounds : int, optional
         By default the number of exact proximal steps, by the KL condition, from the worst excess
-        risk to the level of the noise; 8 without the condition.  A given number of rounds is run
-        without the check of a plan.
+        risk to the level of the noise, at most 30; 8 without the condition.
     growth : float
         Factor between the budgets of consecutive rounds: later ones need more.
     inner : InnerOptimiser, optional
         Default :class:`NoisyDescent`.
+    guard : bool
+        Watch whether the rounds' moves shrink as planned, and give the rest of the budget to
+        adaptive descent where they do not.  By default the algorithm runs to its end, and the
+        result warns.  A given number of rounds has no plan.
 
     Examples
     --------
@@ -175,10 +187,12 @@ class Proximal:
         rounds: int | None = None,
         growth: float = 2.0,
         inner: InnerOptimiser | None = None,
+        guard: bool = False,
     ) -> None:
         self.convexity = None if convexity is None else positive(convexity, "convexity")
         self.rounds = None if rounds is None else checked_count(rounds, "rounds", 1000)
         self.growth = positive(growth, "growth")
+        self.guard = flag(guard, "guard")
         self.inner: InnerOptimiser = NoisyDescent() if inner is None else inner
         if not callable(getattr(self.inner, "solve", None)):
             raise InvalidInput(
@@ -209,7 +223,7 @@ class Proximal:
         kl: KL | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Path:
-        """Run all rounds, or hand the budget over when moves do not shrink as planned.
+        """Run all rounds; with a guard, or hand the budget over if moves do not shrink.
 
         Parameters
         ----------
@@ -227,7 +241,7 @@ class Proximal:
         total = curator.remaining
         planned = None if self.rounds is not None else self._excesses(curator, convexity, kl)
         n_rounds = self.rounds or (DEFAULT_ROUNDS if kl is None else max(len(planned or ()), 2))
-        fallback = self._fallback(curator.objective)
+        fallback = self._fallback(curator.objective) if self.guard else None
         if planned is not None and len(planned) > MAX_ROUNDS and fallback is not None:
             reason = "the KL constants ask for more rounds of the proximal point method than pay"
             fallback.take_over(curator, path, start, 0.0, reason)
@@ -235,6 +249,7 @@ class Proximal:
         n_rounds = n_rounds if self.rounds else min(n_rounds, MAX_ROUNDS)
         weights = [self.growth**k for k in range(n_rounds)]
         moves: list[float] = []
+        too_far = 0
         for k in range(n_rounds):
             share = weights[k] / math.fsum(weights[k:])
             rho = curator.remaining * share * (1.0 - 1e-12)
@@ -248,10 +263,14 @@ class Proximal:
                 progress(k + 1, n_rounds)
             noise = math.sqrt(curator.dimension) * noise_for(curator.lipschitz, curator.n, rho)
             bound = math.inf if self.rounds else _longest_move(planned, convexity, moves, n_rounds)
-            if not moves[-1] <= bound + SLACK * noise / (2.0 * convexity) and fallback is not None:
+            went_wrong = not moves[-1] <= bound + SLACK * noise / (2.0 * convexity)
+            too_far += went_wrong
+            if went_wrong and fallback is not None:
                 reason = f"round {k + 1} of the proximal point method moved farther than planned"
                 fallback.take_over(curator, path, centre, MIN_BUDGET_PART * total, reason)
                 break
+        if too_far and not self.guard:
+            path.remarks.append(TOO_FAR.format(too_far=too_far, rounds=n_rounds))
         return path
 
     def _fallback(self, objective: Objective | PerRecordObjective) -> Adaptive | None:
@@ -286,7 +305,7 @@ class Proximal:
     def __repr__(self) -> str:
         return (
             f"Proximal(convexity={self.convexity}, rounds={self.rounds}, growth={self.growth:g}, "
-            f"inner={self.inner!r})"
+            f"inner={self.inner!r}" + ", guard=True" * self.guard + ")"
         )
 
 

@@ -6,9 +6,10 @@ formulas page: sensitivities of replacement, whole numbers of steps, and no chan
 use.
 
 Beyond the paper, rounds are paid in proportion to the accuracy they need.  Budget that a stopped
-round did not spend goes to the later ones.  Three events show that constants are wrong: a round
+round did not spend goes to the later ones.  Three events show that constants may be wrong: a round
 ends without a gradient as short as it aimed at, a fresh gradient is far longer than the followed
-one, or a step leaves the ball of lemma 1.  Adaptive descent then has the rest.
+one, or a step leaves the ball of lemma 1.  With ``guard=True`` adaptive descent then has the rest,
+which is no part of the paper.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import positive
+from dpfast.arguments import flag, positive
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
@@ -48,6 +49,13 @@ SLACK = 3.0
 TOO_LONG = "began with a gradient longer than the round before had promised"
 LEFT_BALL = "was about to leave the ball of its plan"
 NOT_SHORT = "ended without a gradient as short as planned"
+
+#: Remark of a run without a guard.
+OFF_PLAN = (
+    "{off_plan} of {rounds} rounds of KL-Spider ended without a gradient as short as planned. The "
+    "KL constants may be too small for these data, or max_steps too few. With "
+    "dpfast.optimize.Spider(guard=True) adaptive descent has the rest of the budget of such a run."
+)
 
 
 class Round(NamedTuple):
@@ -90,6 +98,9 @@ class Spider:
         Part of a round's budget for its gradient, the rest is for the changes.
     max_steps : int
         Most updates of a round.
+    guard : bool
+        Watch for signs that the constants are wrong, and give the rest of the budget to adaptive
+        descent where there is one.  By default the algorithm runs to its end, and the result warns.
 
     Other Parameters
     ----------------
@@ -120,6 +131,7 @@ class Spider:
         threshold: float = 0.875,
         gradient_share: float = 0.8,
         max_steps: int = 500,
+        guard: bool = False,
     ) -> None:
         self.excess = None if excess is None else positive(excess, "excess")
         self.decay = positive(decay, "decay")
@@ -128,6 +140,7 @@ class Spider:
         self.threshold = positive(threshold, "threshold")
         self.gradient_share = positive(gradient_share, "gradient_share")
         self.max_steps = checked_count(max_steps, "max_steps")
+        self.guard = flag(guard, "guard")
         if not self.decay > 1.0 or not self.gradient_share < 1.0:
             raise InvalidInput(
                 f"decay must exceed 1 and gradient_share be below 1; received {described(decay)} "
@@ -237,7 +250,7 @@ class Spider:
         radius = 0.0
         done = 0
         while done == 0 or (remaining > MIN_BUDGET_PART * total and done < MAX_ROUNDS):
-            plan, _ = self.plan(curator, kl, excess, remaining, _max_cost(remaining, done))
+            plan, _ = self.plan(curator, kl, excess, remaining, self._max_cost(remaining, done))
             radius += plan.n_steps * plan.step
             remaining -= plan.gradient_rho + (plan.n_steps - 1) * plan.change_rho
             excess = min(excess, plan.target)
@@ -254,7 +267,7 @@ class Spider:
         kl: KL,
         progress: Callable[[int, int], None] | None = None,
     ) -> Path:
-        """Run rounds until the budget is used up, or hand it over when they do not go as planned.
+        """Run rounds until the budget is used up; with a guard, or hand it over if they go wrong.
 
         Parameters
         ----------
@@ -271,16 +284,16 @@ class Spider:
         self.check(curator.objective)
         excess = self._first_excess(curator, kl)
         total = curator.remaining
-        ball = self.ball(curator, kl)
+        ball = self.ball(curator, kl) if self.guard else math.inf
         path = Path(start)
         last_good = start  # start of the last round that went as planned
-        planned, done = 1, 0
+        planned, done, off_plan = 1, 0, 0
         largest_norm = math.inf  # that the round before promises
         while done == 0 or (curator.remaining > MIN_BUDGET_PART * total and done < MAX_ROUNDS):
             remaining = curator.remaining
-            max_cost = _max_cost(remaining, done)
+            max_cost = self._max_cost(remaining, done)
             plan, n_rounds = self.plan(curator, kl, excess, remaining, max_cost)
-            if done == 0 and not plan.target < excess:
+            if self.guard and done == 0 and not plan.target < excess:
                 reason = "KL-Spider's noise hides what its constants say is left to gain"
                 Adaptive().take_over(curator, path, start, 0.0, reason)
                 break
@@ -291,7 +304,8 @@ class Spider:
             done += 1
             if progress is not None:
                 progress(done, max(planned, done))
-            if reason:
+            off_plan += bool(reason)
+            if reason and self.guard:
                 # a round that began too long shows that the round before it went wrong
                 origin = last_good if reason == TOO_LONG else began
                 reason = f"round {done} of KL-Spider {reason}"
@@ -299,8 +313,15 @@ class Spider:
                 break
             last_good = began
             excess = min(excess, plan.target)
-            largest_norm = (self.threshold + SLACK / self.accuracy) * kl.norm(excess)
+            if self.guard:
+                largest_norm = (self.threshold + SLACK / self.accuracy) * kl.norm(excess)
+        if off_plan and not self.guard:
+            path.remarks.append(OFF_PLAN.format(off_plan=off_plan, rounds=done))
         return path
+
+    def _max_cost(self, remaining: float, done: int) -> float:
+        """Bound the cost of a round: with a guard, half is reserved before one went as planned."""
+        return remaining if done or not self.guard else UNTRIED_SHARE * remaining
 
     def _round(
         self, curator: GradientCurator, plan: Round, path: Path, largest_norm: float, ball: float
@@ -334,10 +355,5 @@ class Spider:
     def __repr__(self) -> str:
         return (
             f"Spider(excess={self.excess}, decay={self.decay:g}, accuracy={self.accuracy:g}, "
-            f"step={self.step:g}, threshold={self.threshold:g})"
+            f"step={self.step:g}, threshold={self.threshold:g}" + ", guard=True" * self.guard + ")"
         )
-
-
-def _max_cost(remaining: float, done: int) -> float:
-    """Bound the cost of a round: before one went as planned, half of the budget is reserved."""
-    return remaining if done else UNTRIED_SHARE * remaining
