@@ -91,6 +91,18 @@ def test_wrong_constants_cost_no_more_than_half_of_the_budget(method, kl):
             assert "KL" in result.summary() or "proximal" in result.summary()
 
 
+@pytest.mark.parametrize("name", ["spider", "proximal"])
+@pytest.mark.parametrize("kl", [RIGHT, KL(1e-3, 2.0), KL(30.0, 2.0)])
+def test_a_method_by_its_name_runs_to_its_end_and_warns(name, kl):
+    """As published: no other method has any of the budget."""
+    result = run(kl=kl, method=name)
+    assert not any(record.get("method") == "adaptive" for record in result.rounds)
+    assert len(result.rounds) > 1
+    if kl is not RIGHT and name == "spider" and kl.gamma < 1.0:
+        assert "as short as planned" in result.warnings[0]
+        assert "Spider(guard=True)" in result.warnings[0]
+
+
 def test_spider_stays_in_the_ball_of_its_schedule():
     """Lemma 1's radius is the sum of the schedule's steps; a run cannot be farther away."""
     ledger = dpfast.Ledger(dpfast.ZCDP(0.5))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import dpfast
@@ -102,3 +103,15 @@ def test_what_implements_an_item_says_which(paper, name):
     text = " ".join(found.__doc__.split())
     number = r"(?:[Aa]lgorithms?|[Ee]quations?|[Ss]ection|[Aa]ppendix|Example|rival of section)"
     assert re.search(rf"{number} [^.]*.*of paper {paper} \({AUTHORS[paper]}", text), text[:200]
+
+
+def test_sentences_about_a_stored_figure_are_its_own():
+    """``python docs/quoted.py`` writes them."""
+    path = ROOT / "docs" / "quoted.py"
+    spec = spec_from_file_location("quoted", path)
+    quoted = module_from_spec(spec)
+    spec.loader.exec_module(quoted)
+    assert {page.name for page in quoted.pages()} >= {"papers.md", "methods.md"}
+    for page in quoted.pages():
+        text = page.read_text(encoding="utf-8")
+        assert quoted.written(text) == text, page.name
