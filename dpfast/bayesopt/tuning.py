@@ -6,61 +6,37 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from dpfast.arguments import Array, function, number_in
+from dpfast.arguments import function, number_in
+from dpfast.bayesopt.portfolio import MIN_STEPS, Portfolio
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import SearchSettings, checked_range, resolve_settings
 from dpfast.bayesopt.spending import Spending
-from dpfast.bayesopt.tuner import Tuner
-from dpfast.curator.blackbox.vectors import RecordValues, checked_values
-from dpfast.curator.shares import Shares, share_receipt
+from dpfast.bayesopt.tuned_losses import (
+    CLIP_QUANTILE,
+    HALVINGS,
+    NO_GRADIENT,
+    BooleanLosses,
+    TunedLosses,
+    WithPrivateClip,
+    private_length,
+)
+from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.curator.shares import share_receipt
 from dpfast.errors import DpfastError, DpfastWarning, InvalidInput, described, understood
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.planned_run import checked_progress, warn_of
 from dpfast.fit_requests.request import Account
-from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.optimize.schedules import checked_steps
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
-
-#: Range of the powers of ten of a private clip, and the number of bisections: they end within a
-#: factor of 1.014.
-SMALLEST, LARGEST, HALVINGS = -6.0, 6.0, 10
-
-#: Remark about a clip at the lower end of its range.
-NO_GRADIENT = (
-    "{name} returned its smallest clip, {clip:.2g}: the losses of nearly all records look "
-    "constant among the first points. Losses of trees, whole numbers and zero-one losses are "
-    "flat; others may not be finite there. With such a clip tune follows noise: "
-    "search=dpfast.bayesopt.SearchSettings(loss_range=(low, high)) compares values instead."
-)
-
-
-#: Parts of mu for the private clip, and for the comparison of end and start.
-PILOT, COMPARED = 0.22, 0.1
-
-#: Share of the records whose gradients a private clip leaves as they are.  If many gradients are
-#: clipped, their mean can have another direction.
-CLIP_QUANTILE = 0.95
-
-#: The loss differences between end and start are clipped at this multiple of this quantile.
-DIFFERENCE_QUANTILE, CLIP_MULTIPLE = 0.95, 4.0
-
-#: The end is reported as worse above this many standard deviations of noise.
-MIN_WORSE_SDS = 2.0
-
-WORSE = (
-    "the mean loss at the end is above that at the start by about {worse:.2g} (noise {noise:.1g}): "
-    "the search failed. Use a larger clip, or compare values with "
-    "search=dpfast.bayesopt.SearchSettings(loss_range=(low, high))."
-)
 
 NO_CLIP = (
     "clip was not given, so it is 1: if many records' gradients are longer, a search may end worse "
@@ -83,14 +59,20 @@ def tune(
     path: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> Tuning:
-    """Tune the parameters of a black box on sensitive validation records (DP-GIBO).
+    """Tune the parameters of a black box on sensitive validation records.
 
-    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025), corrected as listed
-    in :mod:`dpfast.bayesopt`.  A surrogate Gaussian process turns each record's losses at a few
-    points into a gradient.  The gradients are clipped, averaged and released with noise, and the
-    parameters move along them.  Where losses have a public range (``loss_range`` of `search`, or
-    boolean losses), their values are compared instead.  The exponential mechanism then chooses
-    twice: among points that fill the bounds, and among points around the first choice.
+    By default two searches share the total.  The first compares values at points that fill the
+    bounds, then near the best of them.  The second follows gradients from its answer (DP-GIBO).
+    The exponential mechanism then chooses one of both answers, or the start.  The range of losses
+    and the norm of gradients are estimated with a part of the total.  A `clip`, a `search` or a
+    `path` asks for one search alone.
+
+    DP-GIBO is algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025), corrected
+    as listed in :mod:`dpfast.bayesopt`.  A surrogate Gaussian process turns each record's losses at
+    a few points into a gradient.  The gradients are clipped, averaged and released with noise, and
+    the parameters move along them.  Where losses have a public range (``loss_range`` of `search`,
+    or boolean losses), values alone are compared.  The exponential mechanism then chooses twice:
+    among points that fill the bounds, and among points around the first choice.
 
     Parameters
     ----------
@@ -103,10 +85,10 @@ def tune(
     bounds, privacy, n_records, steps, search, ledger, noise, path
         See :class:`dpfast.bayesopt.Tuner`.
     clip : float, optional
-        Public bound on the norm of one record's gradient.  By default it is estimated with one
-        twentieth of the budget's square, as by :func:`dpfast.bayesopt.private_clip`.  One hundredth
-        then pays for a comparison of the end with the start, with two more evaluations.  With a
-        `path` the default is 1.
+        Public bound on the norm of one record's gradient, for DP-GIBO alone.  With a `search` and
+        no clip it is estimated with one twentieth of the budget's square, as by
+        :func:`dpfast.bayesopt.private_clip`.  One hundredth then pays for a comparison of the end
+        with the start, with two more evaluations.  With a `path` the default is 1.
     progress : callable or bool, optional
         True shows a bar.  A function is called with (steps paid for, steps); each of two choices
         counts as half of the steps.  See :func:`dpfast.fit`.
@@ -114,7 +96,7 @@ def tune(
     Privacy
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
-    n public (claims G1 to G3 and G7 of ``PROOFS-bayesopt.md``).  The training data are not:
+    n public (claims G1 to G3, G7 and G8 of ``PROOFS-bayesopt.md``).  The training data are not:
     see :class:`~dpfast.bayesopt.Tuner`.  The covariance is not fitted to the losses, which would be
     one more query (``fit_covariance`` takes public values).  Points are rounded to whole numbers
     and choices before ``losses`` sees them.  Rounding uses public and released numbers only, and
@@ -133,9 +115,11 @@ def tune(
     if search is None and getattr(losses, "loss_range", None) is not None:
         search = SearchSettings(loss_range=losses.loss_range)  # type: ignore[attr-defined]
     follows_gradients = getattr(search, "loss_range", None) is None
-    search_class = (
-        _WithPrivateClip if clip is None and path is None and follows_gradients else _TunedLosses
-    )
+    by_default = clip is None and path is None and follows_gradients
+    if by_default and search is None and steps >= MIN_STEPS:
+        with suppress(BooleanLosses):
+            return _portfolio(losses, bounds, privacy, n_records, steps, ledger, noise, report)
+    search_class = WithPrivateClip if by_default else TunedLosses
     options: dict[str, Any] = {
         "privacy": privacy,
         "n_records": n_records,
@@ -147,11 +131,11 @@ def tune(
     }
     try:
         tuner = search_class(losses, bounds, search=search, **options)
-    except _BooleanLosses:
+    except BooleanLosses:
         if path is not None:
             raise
         search = SearchSettings(loss_range=(0.0, 1.0))
-        tuner = _TunedLosses(losses, bounds, search=search, **options)
+        tuner = TunedLosses(losses, bounds, search=search, **options)
     if clip is None and path is not None and tuner._settings.loss_range is None:
         tuner.remarks = (NO_CLIP,)
     with KeepReleased(lambda *_: tuner.result()):
@@ -165,147 +149,28 @@ def tune(
     return tuning
 
 
-class _BooleanLosses(InvalidInput):
-    """Refusal of boolean losses, for which :func:`tune` switches to comparing values."""
-
-
-class _TunedLosses(Tuner):
-    """Search that calls a function for its losses, the first time before the charge."""
-
-    def __init__(self, losses: Callable[[Any], ArrayLike], bounds: Any, **options: Any) -> None:
-        self._losses = function(losses, "losses", "the parameters")
-        self._first_losses: list[Array] = []  # losses of the rehearsal, until they are used
-        self.remarks: tuple[str, ...] = ()
-        self._has_settings = options["search"] is not None
-        super().__init__(bounds, **options)
-
-    def _rehearse(self, n: int) -> None:
-        """Evaluate the first point of the first batch; only its shape and dtype are checked."""
-        batch = self._search.batch()
-        points = self._settings.space.all_parameters(self._settings.box.from_unit(batch))
-        answer = self._losses(points[0])
-        if not self._has_settings and getattr(answer, "dtype", None) == np.bool_:
-            raise _BooleanLosses(
-                "boolean losses have no gradient, and a search with a path needs their range from "
-                "the start. Nothing was spent. Pass "
-                "search=dpfast.bayesopt.SearchSettings(loss_range=(0, 1))."
-            )
-        first_losses = checked_values(answer, n)
-        self._first_losses, self._pending = [first_losses], batch
-
-    def evaluate(self) -> None:
-        """Ask, evaluate and tell."""
-        points = self.ask()
-        rows, self._first_losses = self._first_losses, []
-        n = self._values.n
-        rows += [checked_values(self._losses(theta), n) for theta in points[len(rows) :]]
-        values = np.concatenate(rows)
-        self.prepare(values)
-        self.tell(values)
-
-    def prepare(self, losses: Array) -> None:
-        """Answer further questions before a step; none where the clip was given."""
-
-    def compare(self) -> None:
-        """Compare the end with the start; not where the clip was given."""
-
-    def result(self) -> Tuning:
-        """Return the result with its remarks."""
-        return super().result()._replace(remarks=self.remarks)
-
-
-class _WithPrivateClip(_TunedLosses):
-    """Search with a private clip from its first points, and a comparison of end and start.
-
-    Privacy
-    -------
-    The total is divided among three ledgers; their mu^2 add up to the total's (claim C9).
-    """
-
-    def __init__(self, losses: Callable[[Any], ArrayLike], bounds: Any, **options: Any) -> None:
-        self._account = Account(options["privacy"], options["ledger"])
-        mu = self._account.total.mu
-        self._clip_ledger = Ledger(GDP(PILOT * mu))
-        self._comparison_ledger = Ledger(GDP(COMPARED * mu))
-        query_share = (1.0 - ROUNDING_SUM) / math.sqrt(HALVINGS)
-        self._clip_mu = PILOT * mu * query_share  # of each question about the clip
-        comparison_mu = COMPARED * mu * math.sqrt(0.5)
-        self._length_mu = comparison_mu * query_share
-        self._ends_mu = comparison_mu * (1.0 - ROUNDING_SUM)
-        steps_mu = mu * math.sqrt(1.0 - PILOT**2 - COMPARED**2) * (1.0 - ROUNDING_SUM)
-        self._has_clip = False
-        super().__init__(losses, bounds, **options | {"privacy": GDP(steps_mu), "ledger": None})
-
-    def _start(self, n: int, account: Account, ledger: Ledger | None) -> None:
-        """Charge the whole total, after all refusals."""
-        probe = RecordValues(n, self._comparison_ledger, self._noise)
-        for mu in (self._clip_mu, self._length_mu):
-            share_receipt(n, mu)
-        for bound in (10.0**SMALLEST, 10.0**LARGEST):
-            self._search.refuse_impossible(probe, min(self._mus))
-            probe.mean_receipt(CLIP_MULTIPLE * bound, self._ends_mu, 1)
-        steps = f"steps={self._settings.steps}"
-        label = f"tune({self._settings.describe()}, private clip, {steps}, n={n})"
-        self._account.refuse_unpayable(label)
-        self._rehearse(n)
-        self._ledger = Ledger(self._total)
-        self._account.charge(label)
-
-    def prepare(self, losses: Array) -> None:
-        """Estimate the clip at the first points."""
-        if self._has_clip:
-            return
-        assert self._pending is not None
-        values = RecordValues(self._values.n, self._clip_ledger, self._noise)
-        pilot_search = Search(self._settings)
-        values.append(losses, len(losses))
-        pilot_search.add(self._pending)
-        clip, nonzero = _length(values.norms(pilot_search.weights()), CLIP_QUANTILE, self._clip_mu)
-        if not nonzero:
-            self.remarks = (NO_GRADIENT.format(name="the search", clip=clip),)
-        self._settings = self._search.settings = self._settings._replace(clip=clip)
-        self._has_clip = True
-
-    def compare(self) -> None:
-        """Estimate the increase of the mean loss from start to end, with clipped differences."""
-        n, space = self._values.n, self._settings.space
-        first = space.box.from_unit(np.array([self._search.iterates[0]]))
-        start = space.all_parameters(first)[0]
-        values = RecordValues(n, self._comparison_ledger, self._noise)
-        for point in (start, self.result().best_params):
-            values.append(checked_values(self._losses(point), n), 1)
-        ends = np.array([[-1.0], [1.0]])
-        length, _ = _length(values.norms(ends), DIFFERENCE_QUANTILE, self._length_mu)
-        answer = values.mean(ends, CLIP_MULTIPLE * length, self._ends_mu, label="end and start")
-        worse, noise = float(answer.value[0]), answer.noise_scale
-        if worse > MIN_WORSE_SDS * noise:
-            message = WORSE.format(worse=worse, noise=noise)
-            self.remarks = (*self.remarks, message)
-
-    def result(self) -> Tuning:
-        """Return the result with the clip and the comparison among the charges."""
-        tuning = super().result()
-        ledgers = (self._clip_ledger, self._ledger, self._comparison_ledger)
-        charges = [(entry.label, entry.spend.mu) for ledger in ledgers for entry in ledger.entries]
-        guarantee = Guarantee.of(
-            self._account.total, self._noise, self._values.n, charges, vouched=TOLD
-        )
-        return tuning._replace(privacy=guarantee._replace(genuine=tuning.privacy.genuine))
-
-
-def _length(answers: Shares, share: float, mu: float) -> tuple[float, bool]:
-    """Find a quantile of the records' norms by noisy bisection.
-
-    Returns the length, and False if it is the smallest possible one.
-    """
-    low, high = SMALLEST, LARGEST
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        if answers.excess(10.0**middle, share, mu).value[0] < 0.0:
-            low = middle
-        else:
-            high = middle
-    return float(10.0 ** (0.5 * (low + high))), low > SMALLEST
+def _portfolio(
+    losses: Callable[[Any], ArrayLike],
+    bounds: Any,
+    privacy: Any,
+    n_records: int,
+    steps: int,
+    ledger: Ledger | None,
+    noise: NoiseSource | None,
+    report: Callable[[int, int], None] | None,
+) -> Tuning:
+    """Compare values, follow gradients from the answer, and choose."""
+    portfolio = Portfolio(
+        losses,
+        bounds,
+        privacy=privacy,
+        n_records=n_records,
+        steps=steps,
+        ledger=ledger,
+        noise=noise,
+    )
+    with KeepReleased(lambda *_: portfolio.result()):
+        return portfolio.run(lambda done: None if report is None else report(done, steps))
 
 
 def private_clip(
@@ -375,7 +240,7 @@ def private_clip(
         for point in points[1:]:
             values.append(losses(point))
         pilot_search.add(batch)
-        clip, nonzero = _length(values.norms(pilot_search.weights()), share, mu)
+        clip, nonzero = private_length(values.norms(pilot_search.weights()), share, mu)
         if not nonzero:  # a released number
             message = NO_GRADIENT.format(name="private_clip", clip=clip)
             warnings.warn(message, DpfastWarning, stacklevel=2)

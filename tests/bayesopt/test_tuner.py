@@ -379,11 +379,15 @@ def test_a_search_without_a_clip_buys_one_and_ends_where_losses_are_least(mu):
 
 
 def test_a_search_that_ends_worse_than_it_began_says_so(monkeypatch):
-    from dpfast.bayesopt import tuning
+    from dpfast.bayesopt import tuned_losses
 
-    monkeypatch.setattr(tuning, "CLIP_QUANTILE", 0.4)  # far too small a clip
+    options = tuned_losses.WithPrivateClip.__init__.__kwdefaults__
+    monkeypatch.setitem(options, "quantile", 0.4)  # far too small a clip
     losses, bounds = _temperature()
-    found = dpfast.tune(losses, bounds, privacy=1.0, n_records=3000, noise=dpfast.SeededNoise(0))
+    found = dpfast.tune(
+        losses, bounds, privacy=1.0, n_records=3000, noise=dpfast.SeededNoise(0),
+        search=dpfast.bayesopt.SearchSettings(),
+    )  # fmt: skip
     assert losses(found.parameters).mean() > 0.6
     assert any("above that at the start" in said for said in found.warnings)
 

@@ -354,7 +354,8 @@ def test_units_that_do_not_fit_are_refused_before_the_charge(options, told):
 #: Where charges stand outside of a KeepReleased, and why.
 ELSEWHERE = {
     "bayesopt/tuner.py": "nothing is drawn when a search is made; its steps are kept",
-    "bayesopt/tuning.py": "as in bayesopt/tuner.py: the clip is bought and compared within tune",
+    "bayesopt/tuned_losses.py": "as in bayesopt/tuner.py: the clip is estimated within tune",
+    "bayesopt/portfolio.py": "nothing is drawn when it is made; tune keeps its run",
     "fit_requests/account.py": "what charges",
     "release/certified.py": "Opened, whose callers keep the certificate",
     "bayesopt/spending.py": "Spending.begin, which its callers keep",

@@ -315,6 +315,7 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     "fit, free scale": partial(dpfast.fit, X, Y, dpfast.Objective("huber",
     scale=dpfast.FreeScale(0.1, 10.0)), method=Newton(steps=4)),
     "tune": partial(tune, squares, BOX, n_records=N, steps=3),
+    "tune, portfolio": partial(tune, squares, BOX, n_records=N, steps=8),
     "clip": partial(private_clip, squares, BOX, n_records=N),
     "choice": partial(
         private_choice, squares, [np.zeros(2), np.ones(2)], n_records=N, loss_range=(0.0, 4.0)

@@ -102,6 +102,7 @@ CALLS = {
         },
     ),
     "tune": (dpfast.tune, SEARCH | {"steps": 2}),
+    "tune, portfolio": (dpfast.tune, SEARCH | {"steps": 8}),
     "private_clip": (bayesopt.private_clip, SEARCH),
     "private_choice": (bayesopt.private_choice, CHOICE),
     "Tuner": (bayesopt.Tuner, {"bounds": BOX, "privacy": 1.0, "n_records": N, "steps": 2}),
@@ -269,6 +270,7 @@ def test_every_public_function_with_a_ledger_is_here():
     } - {f"{function.__module__}.{function.__qualname__}" for function in tested}
     optional = {"dpfast.regression.formula.fit_formula"}
     inside = {
+        "dpfast.bayesopt.portfolio.Portfolio.__init__",  # of tune
         "dpfast.bayesopt.tuner.Tuner.__init__",  # here, by the name of its class
         "dpfast.release.request.ReleaseRequest.charge",  # the charge itself
         "dpfast.studies.study.Study.__init__",  # its requests charge

@@ -166,6 +166,11 @@ class RecordValues:
             lengths = np.concatenate([np.linalg.norm(rows, axis=0) for rows in vectors])
         return Shares(np.where(np.isfinite(lengths), lengths, np.nan), self.ledger, self._noise)
 
+    def smallest(self, rank: int) -> Shares:
+        """Take the size of each record's values, the one of this rank; a share costs mu (C46)."""
+        values = np.sort(np.abs(np.concatenate(self._chunks)), axis=0)[rank]
+        return Shares(np.where(np.isfinite(values), values, np.nan), self.ledger, self._noise)
+
     def loss_receipt(self, lower: float, upper: float, mu: float) -> Receipt:
         """Make the receipt of :meth:`mean_loss`; reads no record, costs nothing."""
         sensitivity = mean_loss(lower, upper, self.n, depth=self.depth())

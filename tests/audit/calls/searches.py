@@ -42,11 +42,13 @@ def searches() -> Iterator[Example]:
         yield Example("dpfast.bayesopt.tuning.private_clip", label, clip, False, GDP(1.0))
     choice = partial(_choice, n)
     yield Example("dpfast.bayesopt.tuning.private_choice", "of three", choice, False, GDP(1.0))
+    portfolio = partial(_portfolio, n)
+    yield Example("dpfast.bayesopt.tuning.tune", "by default", portfolio, False, GDP(1.0))
     tell = "dpfast.bayesopt.tuner.Tuner.tell"
     yield Example(tell, "two steps", _ask_and_tell, False, GDP(1.0))
     room = "dpfast.curator.blackbox.vectors.RecordValues"
-    for method in ("append", "mean", "mean_loss", "norms", "choice", "failed"):
-        yield Example(f"{room}.{method}", "means and lengths", _told_values, False, GDP(1.9))
+    for method in ("append", "mean", "mean_loss", "norms", "smallest", "choice", "failed"):
+        yield Example(f"{room}.{method}", "means and lengths", _told_values, False, GDP(2.0))
 
 
 def _planes(data: Any, theta: Any) -> Any:
@@ -79,6 +81,13 @@ def _tune(options: dict[str, Any], data: Any) -> Any:
     return found, found.summary(), found.to_dict(), repr(found)
 
 
+def _portfolio(options: dict[str, Any], data: Any) -> Any:
+    from dpfast.bayesopt import tune
+
+    found = tune(partial(_planes, data), [(-2.0, 2.0)] * 2, privacy=GDP(1.0), steps=8, **options)
+    return found, found.summary(), found.to_dict(), repr(found)
+
+
 def _clip(options: dict[str, Any], data: Any) -> Any:
     from dpfast.bayesopt import private_clip
 
@@ -108,7 +117,7 @@ def _ask_and_tell(data: Any) -> Any:
 def _told_values(data: Any) -> Any:
     from dpfast.curator.blackbox.vectors import RecordValues
 
-    room = RecordValues(len(data[1]), Ledger(GDP(1.9)), EntropyNoise())
+    room = RecordValues(len(data[1]), Ledger(GDP(2.0)), EntropyNoise())
     room.append(data[0].T, 2)
     room.append(data[1])
     weights = np.array([[1.0, 0.0], [-0.5, 2.0], [0.3, 0.3]])
@@ -120,5 +129,6 @@ def _told_values(data: Any) -> Any:
         room.choice_receipt(-1.0, 3.0, 1.0),
         room.choice(1, -1.0, 3.0, 1.0),
         room.norms(weights).excess(0.9, 0.5, 0.3),
+        room.smallest(1).excess(0.4, 0.5, 0.3),
         room.failed(0.1),
     )
