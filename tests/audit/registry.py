@@ -118,6 +118,8 @@ EXEMPT: dict[str, str] = {
     "dpfast.bayesopt.tuner.Tuner.done": "audited within Tuner.tell",
     "dpfast.bayesopt.tuner.Tuner.steps_paid": "audited within Tuner.tell",
     "dpfast.bayesopt.search": "audited within tune and Tuner.tell",
+    "dpfast.bayesopt.portfolio": "audited within tune",
+    "dpfast.bayesopt.tuned_losses": "audited within tune and private_clip",
     "dpfast.bayesopt.spending": "charges a budget; takes no records",
     "dpfast.fit_requests.request": "checks arguments; audited within each fit",
     "dpfast.fit_requests.account": "charges a budget; takes no records",

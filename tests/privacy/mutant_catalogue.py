@@ -2283,14 +2283,6 @@ BLACK_BOX = (
         "self.limit = RANGE_MULTIPLE * max(length, float(np.nanmax(np.abs(differences))))",
     ),
     plant(
-        "lengths-that-are-not-finite-are-long",
-        "a length that is no number counts above every threshold",
-        VECTORS,
-        ("tests/bayesopt/test_portfolio.py",),
-        "np.where(np.isfinite(values), values, np.nan), self.ledger, self._noise)\n\n    def loss_receipt",
-        "values, self.ledger, self._noise)\n\n    def loss_receipt",
-    ),
-    plant(
         "steps-counted-in-the-state",
         "a resumed search repeats the step whose answer was lost",
         TUNER,
