@@ -432,6 +432,35 @@ class Schema(Hinted):
 
         return read(source)
 
+    @staticmethod
+    def draft(source: Any, known: Schema | None = None) -> str:
+        """Draft a schema from the names and types of columns, for a person to fill in.
+
+        Parameters
+        ----------
+        source : path, data frame, Arrow table or mapping
+            Of a file of text only the first row is read, of other files their types.
+        known : Schema, optional
+            What is publicly known already; its columns are filled in.
+
+        Returns
+        -------
+        str
+            TOML text with blanks, which :meth:`from_toml` reads once they are filled in.
+
+        Privacy
+        -------
+        None is spent: names and types are public, and no value is read.
+
+        Examples
+        --------
+        >>> print(dpfast.Schema.draft({"age": np.array([54.0])}).splitlines()[3])
+        [columns."age"]  # float64
+        """
+        from dpfast.data.files.schema_draft import draft
+
+        return draft(source, known)
+
     def to_toml(self) -> str:
         """Write this schema as TOML text, one ``[columns.NAME]`` table per column."""
         from dpfast.data.files.schema_file import write

@@ -128,3 +128,29 @@ def test_what_is_refused_costs_nothing_and_shows_no_value(tmp_path):
             fitted(data, "pay ~ age", ledger=ledger, schema=None)
         assert "8154" not in str(refused.value) and refused.value.__context__ is None
     assert not ledger.entries
+
+
+@each("kind", ["csv", "csv.gz", "feather", "parquet", "frame"])
+def test_a_schema_is_drafted_from_names_and_types(kind, tmp_path):
+    """Two tables of other values have one draft; filled in, it is the schema."""
+    drafts = []
+    for k, table in enumerate((TABLE, TABLE.assign(age=TABLE["age"] + 1e6, sex="secret"))):
+        path = tmp_path / f"{k}.{kind}"
+        if kind == "frame":
+            drafts.append(dpfast.Schema.draft(table, SCHEMA))
+            continue
+        write = getattr(table, f"to_{kind.partition('.')[0]}")
+        write(path, **({} if kind == "feather" else {"index": False}))
+        drafts.append(dpfast.Schema.draft(path, SCHEMA))
+    assert drafts[0] == drafts[1] and "secret" not in drafts[0]
+    with pytest.raises(dpfast.InvalidInput, match="TOML"):
+        dpfast.Schema.from_toml(drafts[0])
+    filled, numbers = drafts[0], 0
+    while "low = " in filled.replace("low = 1", ""):
+        start = filled.index("low =  ")
+        end = filled.index("high =\n", start) + len("high =\n")
+        filled = filled[:start] + "low = 0\nhigh = 9\n" + filled[end:]
+        filled, numbers = filled.replace("low = 0", "low=0"), numbers + 1
+    found = dpfast.Schema.from_toml(filled.replace("levels = []", "levels = ['x', 'y']"))
+    assert found.columns["age"] == SCHEMA["age"] and found.columns["sex"] == SCHEMA["sex"]
+    assert set(found.columns) == set(TABLE) and numbers >= 3

@@ -242,6 +242,18 @@ def _pyarrow_parquet() -> Any:
     return parquet
 
 
+def parquet_schema(path: Any) -> Any:
+    """Return names and types of the columns of the first of some files: public."""
+    first = _files(path)[0]
+    try:
+        return _pyarrow_parquet().read_schema(first)
+    except ImportError:
+        raise
+    except Exception:
+        pass  # raised below without its context
+    raise InvalidInput(f"{first!r} cannot be read: it is damaged or is no Parquet file.")
+
+
 def _files(path: Any) -> list[str]:
     """List the files of a path, a folder, a pattern such as ``"*.parquet"``, or a list of these."""
     if isinstance(path, list | tuple) and is_paths(path):  # by places: cells may be passed

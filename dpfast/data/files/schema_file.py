@@ -108,6 +108,11 @@ def write(schema: Schema) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def quoted_name(name: str) -> str:
+    """Write the name of a column as a key."""
+    return _value(name)
+
+
 def _value(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_value(item) for item in value)}]"

@@ -226,6 +226,35 @@ def _present(path: Any, table: Any, names: Iterable[str]) -> dict[str, Any]:
     return {name: table[name] for name in names}
 
 
+def header_of(path: Any) -> list[str]:
+    """Return the names in the first row of a file of text."""
+    file_of_text = Path(path)
+    try:
+        with _opened(file_of_text) as (file, _):
+            first = next(file, "")
+            if separator := SEPARATOR.fullmatch(first):
+                return _header(file_of_text, next(file, ""), separator[1], ())[0]
+            marks = "\t" if ".tsv" in file_of_text.name.lower() else DELIMITERS
+            return _header(file_of_text, first, marks, ())[0]
+    except (OSError, EOFError, zlib.error):
+        pass
+    raise unreadable(file_of_text)
+
+
+def arrow_types(path: Any) -> dict[str, str]:
+    """Return the types of the columns of a Feather file by name."""
+    try:
+        from pyarrow import ipc
+
+        with ipc.open_file(path) as reader:
+            return {field.name: str(field.type) for field in reader.schema}
+    except ImportError as error:
+        raise ImportError("Arrow files need pyarrow: pip install 'dpfast[tables]'.") from error
+    except Exception:
+        pass  # raised below without its context
+    raise unreadable(Path(path))
+
+
 def unreadable(path: Path) -> InvalidInput:
     """Make the error for a file whose content its name does not describe."""
     return InvalidInput(
