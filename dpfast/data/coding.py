@@ -189,7 +189,8 @@ class Coding:
         y = None
         if self.response is not None:
             declared = self.columns[self.response]
-            y = declared.encode(column(table, self.response), self.response)[0][:, 0]
+            encoded_column = declared.encode(column(table, self.response), self.response)[0]
+            y = encoded_column[:, 0].copy()  # a column in its own units is the table's
         return Design(values, y, tuple(names), bounds, self, self.fit_intercept)
 
     def records(self, table: Any) -> tuple[Array, Array]:

@@ -99,9 +99,9 @@ def column(table: Any, name: str) -> Any:
             "them different names."
         )
     place = names.index(name)
-    parts = frame(table)  # by position: labels need not be text
-    if parts is not None:
-        return parts[1][place]
+    reader = _reader(table)  # by position: labels need not be text
+    if reader is not None:
+        return reader[1](place)
     return table[list(table)[place] if isinstance(table, Mapping) else name]
 
 
@@ -127,23 +127,27 @@ def refuse_column_of(X: Any, values: Any, what: str) -> None:
 
 def frame(table: Any) -> tuple[list[str] | None, list[Any]] | None:
     """Return names (None if not all are strings) and columns of a data frame; None for others."""
+    reader = _reader(table)
+    if reader is None:
+        return None
+    names, at = reader
+    columns = [at(j) for j in range(len(names))]
+    return (names if all(isinstance(name, str) for name in names) else None), columns
+
+
+def _reader(table: Any) -> tuple[list[Any], Callable[[int], Any]] | None:
+    """Return labels of a data frame, and what returns a column by its place; None for others."""
     origin = library(table)
     kind = type(table).__name__
     if origin == "polars" and kind == "LazyFrame":
         raise InvalidInput("a lazy data frame holds no records yet. Call .collect() first.")
-    names: Any
     if origin == "pandas" and hasattr(table, "iloc") and getattr(table, "ndim", 0) == 2:
-        names = list(table.columns)
-        columns = [table.iloc[:, j] for j in range(len(names))]
-    elif origin == "polars" and hasattr(table, "get_columns"):
-        names = list(table.columns)
-        columns = list(table.get_columns())
-    elif origin == "pyarrow" and hasattr(table, "column_names"):
-        names = list(table.column_names)
-        columns = list(table.columns)
-    else:
-        return None
-    return (names if all(isinstance(name, str) for name in names) else None), columns
+        return list(table.columns), lambda j: table.iloc[:, j]
+    if origin == "polars" and hasattr(table, "get_columns"):
+        return list(table.columns), table.to_series
+    if origin == "pyarrow" and hasattr(table, "column_names"):
+        return list(table.column_names), table.column
+    return None
 
 
 def one_column(values: Any, what: str) -> Any:
@@ -287,6 +291,15 @@ def numbers(values: Any, name: str) -> NDArray[np.float64]:
             f"{type_of(values)}{_remedy(values, name)}"
         )
     return array
+
+
+def shared_numbers(values: Any, name: str) -> NDArray[np.float64]:
+    """Read :func:`numbers` for a reader that copies them: float64 columns are the table's own."""
+    of_pandas = library(values) == "pandas" and type(values).__name__ == "Series"
+    dtype = values.dtype if of_pandas or type(values) is np.ndarray else None
+    if isinstance(dtype, np.dtype) and dtype == np.float64 and values.ndim == 1:
+        return np.asarray(values)
+    return numbers(values, name)
 
 
 def cell_numbers(values: Any, name: str) -> NDArray[np.float64]:

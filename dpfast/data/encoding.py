@@ -8,6 +8,7 @@ import numpy as np
 
 from dpfast.data.coding import Coding, Encoded
 from dpfast.data.columns import column, column_names
+from dpfast.data.scaling.maps import CHUNK
 from dpfast.errors import InvalidInput
 
 
@@ -26,10 +27,19 @@ def encoded(coding: Coding, table: Any, needed: list[str]) -> Encoded:
         _product([factor.encode(table, coding.columns) for factor in term]) for term in coding.terms
     ]
     return (
-        np.column_stack([values for values, _, _ in parts]),
+        _side_by_side([values for values, _, _ in parts]),
         [name for _, names, _ in parts for name in names],
         np.concatenate([bounds for _, _, bounds in parts]),
     )
+
+
+def _side_by_side(parts: list[Any]) -> Any:
+    """Join columns into new rows, a chunk at a time: rows are written once, while in the cache."""
+    values = np.empty((len(parts[0]), sum(part.shape[1] for part in parts)))
+    for first in range(0, len(values), CHUNK):
+        rows = slice(first, first + CHUNK)
+        np.concatenate([part[rows] for part in parts], axis=1, out=values[rows])
+    return values
 
 
 def _product(factors: list[Encoded]) -> Encoded:

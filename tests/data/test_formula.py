@@ -237,3 +237,32 @@ def test_names_between_backticks_are_columns_at_every_door():
     assert by_level.names[-1] == "an x"
     with pytest.raises(dpfast.InvalidInput, match="stands one column"):
         dpfast.tables.absorbed("y ~ x | `a` + `b`", table, **told)
+
+
+@pytest.mark.parametrize("formula", ["y ~ a + b", "y ~ a", "y ~ a:b - 1", "log(y) ~ exp(a)"])
+def test_float64_columns_are_read_where_they_are_and_stay(formula):
+    """Columns in their own units are not copied one by one; what is coded in place is the fit's."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(400, 3))
+    values[:, 2] = np.exp(values[:, 0])
+    tables = [
+        dict(zip("aby", values.T.copy(), strict=True)),
+        pytest.importorskip("pandas").DataFrame(values, columns=[*"aby"]),
+        {name: np.frombuffer(row.tobytes()) for name, row in zip("aby", values.T, strict=True)},
+    ]  # the last one's arrays cannot be written
+    for table in tables:
+        for schema in (None, dpfast.Schema({"a": dpfast.Numeric(-4, 4)})):
+            noise = dpfast.SeededNoise(0)
+            fit = dpfast.fit(formula, table, schema=schema, privacy=50.0, noise=noise)
+            assert np.isfinite(fit.params).any()
+            found = np.column_stack([np.asarray(table[name]) for name in "aby"])
+            np.testing.assert_array_equal(found, values)
+
+
+def test_columns_side_by_side_are_those_of_numpy():
+    from dpfast.data.encoding import _side_by_side
+
+    for n in (0, 1, 4095, 4096, 9000):
+        rng = np.random.default_rng(n)
+        parts = [rng.normal(size=(n, k))[::-1] for k in (1, 3, 1)]
+        np.testing.assert_array_equal(_side_by_side(parts), np.column_stack(parts))

@@ -37,11 +37,14 @@ class Released(Column):
         return self.unit
 
     def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
-        from dpfast.data.columns import numbers
+        from dpfast.data.columns import shared_numbers
 
+        coded = shared_numbers(values, name)
         with np.errstate(all="ignore"):
-            clipped = np.clip(numbers(values, name), self.low, self.high)
-            coded = (clipped - self.centre) / self.unit
+            if math.isfinite(self.low) or math.isfinite(self.high):
+                coded = np.clip(coded, self.low, self.high)
+            if (self.centre, self.unit) != (0.0, 1.0):  # else its own units: no copy
+                coded = (coded - self.centre) / self.unit
         return coded[:, None], [name], np.array([[-math.inf, math.inf]])
 
 
