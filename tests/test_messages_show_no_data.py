@@ -224,6 +224,7 @@ CALLS = {
                                         "score_privacy": 1.0, **SEEDED},
     "estimators.DealtFolds": {"n_splits": 3, **SEEDED},
     "estimators.cross_validate": {"estimator": ESTIMATOR, "X": X, "y": Y, "folds": 3},
+    "marginaleffects_model": {"fit": BY_NAME, "rows": {"a": X[:, 0]}},
     "plots.budget_plot": {"privacy": dpfast.Ledger(1.0)},
     "plots.coefficient_plot": {"fits": FITTED}, "plots.plan_plot": {"plan": PLANNED},
     "plots.tradeoff_plot": {"budgets": 1.0}, "plots.search_plot": {"found": TUNED},

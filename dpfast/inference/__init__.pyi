@@ -1,3 +1,4 @@
+from .adapters import marginaleffects_model as marginaleffects_model
 from .guarantees import Guarantee as Guarantee
 from .rendering.compare import compare as compare
 from .rendering.transcript import verify_report as verify_report
