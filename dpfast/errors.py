@@ -21,7 +21,6 @@ __all__ = [
     "DpfastError",
     "DpfastWarning",
     "EntropyFailure",
-    "Hinted",
     "InferenceUnavailable",
     "InvalidBudget",
     "InvalidInput",
