@@ -184,7 +184,9 @@ def _first_sentence(body: str) -> str:
 
 
 def claim_tree(guarantee: Guarantee) -> ClaimTree:
-    """Make the tree of claims from the charges of a guarantee."""
+    """Make the tree of claims from the charges of a guarantee; empty for a comparison fit."""
+    if guarantee.total is None:
+        return ClaimTree("no promise", (), ())
     labels = list(dict.fromkeys(_labels(guarantee)))
     queries = list(dict.fromkeys(query for label in labels for query in label.split(" + ")))
     default = "histogram of lengths" in queries

@@ -21,7 +21,12 @@ from dpfast.inference.claims import (
     claim_tree,
     stated,
 )
-from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
+from dpfast.inference.guarantees import (
+    MEANS_RELATION,
+    NOT_PRIVATE,
+    Guarantee,
+    group_relation,
+)
 from dpfast.inference.rendering.page import page
 from dpfast.inference.rendering.transcript import BEGIN, END
 from tests.audit.calls import examples
@@ -123,6 +128,11 @@ def test_a_charge_of_ones_own_rests_on_composition_alone():
     tree = of_charges("a table of mine").claims()
     assert dict(tree.charges) == {"a table of mine": ()}
     assert [step.stage for step in tree.steps] == ["noise", "composition"]
+
+
+def test_a_fit_for_comparison_rests_on_nothing():
+    assert NOT_PRIVATE.claims().chain == "no promise: "
+    assert NOT_PRIVATE.claims().claims == ()
 
 
 def test_a_tree_can_be_printed_and_stored():

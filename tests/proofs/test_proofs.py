@@ -31,6 +31,8 @@ def test_every_claim_has_one_row():
     rows = check.rows()
     named = [row.claim for row in rows]
     assert sorted(named) == sorted(set(named))
+    without = claims() - set(named)
+    assert not without, f"give {sorted(without)} a row in {check.TABLE.name}: coq, paper or trusted"
     assert set(named) == claims()
     for row in rows:
         assert row.status in {"coq", "paper", "trusted"}
