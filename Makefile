@@ -13,7 +13,7 @@ SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 
-.PHONY: help demo test test-all bench evidence bench-quick bench-compare lint hooks format mutants proofs docs docs-check wheels clean
+.PHONY: help demo test test-all bench evidence bench-quick bench-compare lint hooks format mutants coverage proofs docs docs-check wheels clean
 
 help:
 	@echo "make demo      private wage regression on census microdata"
@@ -24,6 +24,7 @@ help:
 	@echo "make lint      ruff, mypy and the words of docs/house-words.txt"
 	@echo "make hooks     have git run the linters before each commit"
 	@echo "make mutants   plant privacy bugs and check that the tests notice"
+	@echo "make coverage  branches of privacy and curator that no test takes, and why"
 	@echo "make proofs    check the algebra of the claims with Coq (installed by apt-get, as root)"
 	@echo "make docs      the documentation, in docs/_build/html"
 	@echo "make docs-check   open every page of it in a browser (needs Chromium)"
@@ -95,6 +96,16 @@ format: $(VENV)/.lint
 
 mutants: $(VENV)/.built
 	$(BIN)/python -m tests.privacy.mutants
+
+# Packages whose branches are looked at are dpfast/privacy and dpfast/curator (pyproject.toml).
+COVERING ?= tests/privacy tests/curator tests/scaling tests/tables tests/nonconvex tests/bayesopt \
+            tests/effects tests/release
+coverage: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --group coverage
+	mkdir -p build/coverage
+	$(BIN)/python -m coverage run -m pytest -q -m "not slow" $(COVERING)
+	$(BIN)/python -m coverage json -q
+	$(BIN)/python -m tests.privacy.branches
 
 proofs: $(VENV)/.built
 	$(BIN)/python -m tests.proofs.check --install
