@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.kernels import tape
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 
 
@@ -98,63 +97,19 @@ class Released(NamedTuple):
 MAX_TAPE_NUMBERS = 1 << 21
 
 
-class Tape:
+class Tape(tape.Tape):
     """Answers of one run, in order, for its caller if the run ends early."""
 
     def __init__(self) -> None:
-        self._answers: deque[tuple[Released, int]] = deque()  # and how many numbers each holds
-        self._size = 0
+        super().__init__(MAX_TAPE_NUMBERS, NOTHING)
         #: Set by a caller: what an inner call had released when this exception ended it.
         self.ended: Callable[[str], Any] | None = None
 
     @property
     def answers(self) -> tuple[Released, ...]:
         """The recorded answers, oldest first; the oldest of a long run are forgotten."""
-        return tuple([answer for answer, _ in self._answers])
+        return tuple([Released(*answer) for answer in self.recorded])
 
-    def keep(self, question: tuple[Any, ...], answers: Sequence[Answer]) -> None:
-        """Record copies of the answers to one question."""
-        at, size = question[2:], 3
-        for i, part in enumerate(at):
-            kind = type(part)
-            if kind in PLAIN_TYPES:
-                size += 1
-            elif kind is np.ndarray and part.base is None and not part.flags.writeable:
-                size += part.size  # nobody can change it
-            else:
-                copy, count = _copy_and_count(part)
-                size += count
-                at = (*at[:i], copy, *at[i + 1 :])
-        for answer in answers:
-            if answer is not NOTHING:
-                value, scale, receipt = answer
-                plain = type(value) is np.ndarray
-                value, count = (value.copy(), value.size) if plain else _copy_and_count(value)
-                released = Released(receipt.query, at, value, scale, question[1])
-                self._answers.append((released, size + count))
-                self._size += size + count
-        while self._size > MAX_TAPE_NUMBERS and len(self._answers) > 1:
-            self._size -= self._answers.popleft()[1]
-
-
-def _copy_and_count(original: Any) -> tuple[Any, int]:
-    """Copy a value unless it is immutable, and count the numbers it holds."""
-    if not isinstance(original, tuple):
-        return (
-            (original.copy(), original.size) if isinstance(original, np.ndarray) else (original, 1)
-        )
-    kinds = {*map(type, original)}
-    if kinds <= PLAIN_TYPES:
-        return original, len(original)
-    if kinds == {tuple} and PLAIN_TYPES.issuperset(map(type, chain.from_iterable(original))):
-        return original, sum(map(len, original))
-    parts = [_copy_and_count(part) for part in original]
-    copies = tuple([copy for copy, _ in parts]) if type(original) is tuple else original
-    return copies, sum([entries for _, entries in parts])
-
-
-#: Types of values that count as one number and cannot change.
-PLAIN_TYPES = frozenset({int, float, str, bool, type(None)})
 
 #: Tape of the running call, if it keeps its answers.
 TAPE: ContextVar[Tape | None] = ContextVar("dpfast_tape", default=None)

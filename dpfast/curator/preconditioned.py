@@ -136,8 +136,7 @@ class PreconditionedQueries:
     ) -> Answer:
         """Mean of ``min(1, radius^2/|a|^2) a r``, r clipped to ``+-cap``; ``mu`` (claim C13)."""
         view = self._view(what, at, shift)
-        gradient = self._release_means(view, Mallows, radius, cap, mu).gradient
-        return gradient._replace(value=-gradient.value)
+        return _negative(self._release_means(view, Mallows, radius, cap, mu).gradient)
 
     def clipped(
         self,
@@ -150,8 +149,7 @@ class PreconditionedQueries:
         """Release the mean of norm-clipped scores, and its meat: less than both (claim C17)."""
         view = self._view("score", at, row_clipping=row_clipping)
         answer = self._release_means(view, Clip, radius, 0.0, mu, 0.0, mu_meat)
-        score = answer.gradient._replace(value=-answer.gradient.value)
-        return answer._replace(gradient=score)
+        return JointAnswer(_negative(answer.gradient), *answer[1:])
 
     def clipped_and_counted(
         self,
@@ -183,7 +181,7 @@ class PreconditionedQueries:
         score = release_with_noise(curator._noise, question, plan.receipts[0], sums[0])
         counted = release_with_noise(curator._noise, question, receipt, counts / self.n)
         score = rotated.back(score) if rotated else score
-        return score._replace(value=-score.value), counted
+        return _negative(score), counted
 
     def norm_histogram(
         self,
@@ -390,6 +388,12 @@ def _kernel_and_plan(
     """Make a kernel and the plan of its query; both are cached."""
     kernel, constants = _kernel_and_constants(weights, radius, cap, layout.row)
     return kernel, make_plan(constants, layout, StepBudget(gradient, hessian, meat))
+
+
+def _negative(gradient: Answer) -> Answer:
+    """Return the mean score: minus the mean gradient."""
+    value, noise_scale, receipt = gradient
+    return Answer(-value, noise_scale, receipt)
 
 
 def _extremes(mus: Sequence[float]) -> tuple[float, ...]:

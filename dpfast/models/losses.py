@@ -531,7 +531,11 @@ class Logistic(Labels):
         return np.asarray(np.where(t >= 0, 1.0, e) / (1.0 + e))
 
     def psi_prime(self, r: ArrayLike) -> Array:
-        e = np.exp(-np.abs(real_array(r, "r")))
+        return self._slope(real_array(r, "r"))
+
+    @staticmethod
+    def _slope(t: Array) -> Array:
+        e = np.exp(-np.abs(t))
         return np.asarray(e / (1.0 + e) ** 2)
 
     def majorizer(self, r: ArrayLike) -> Array:
@@ -548,7 +552,7 @@ class Logistic(Labels):
         return self.psi_prime(eta)
 
     def _expected_curvature(self, eta: Array) -> Array:
-        return self.psi_prime(eta)
+        return self._slope(eta)
 
     def _link(self, mean: float) -> float:
         return math.log(mean / (1.0 - mean))

@@ -76,7 +76,9 @@ def test_loading_the_kernels_leaves_subnormal_numbers_alone():
     """A library linked with -ffast-math flushes them to zero for the whole process."""
     code = """
 import importlib
-for name in ("acquisition", "certificates", "decisions", "keys", "records", "linalg", "sampler"):
+for name in (
+    "acquisition", "certificates", "decisions", "keys", "records", "linalg", "sampler", "tape",
+):
     importlib.import_module(f"dpfast.kernels.{name}")
 tiny = float("2.2250738585072014e-308")
 assert tiny / 2 > 0 and tiny / 2**52 == 5e-324

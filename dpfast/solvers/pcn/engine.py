@@ -106,7 +106,7 @@ def begin(
     rows = initial.rows
     # in a direction of very few records, a subsample has too few of them
     few_rows = rows.subsample() if initial.well_determined else rows
-    intercept = initial.unmapping[:, 0] if setting.intercept else None
+    intercept = initial.unmapping[:, 0].copy() if setting.intercept else None  # contiguous
     return Run(rows, few_rows, setting, allocation, intercept, has_start, initial.later)
 
 
