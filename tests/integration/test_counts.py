@@ -100,7 +100,8 @@ def test_bad_counts_are_clipped_in_silence(recwarn):
     np.testing.assert_allclose(found, expected, atol=1e-9)
     bad = np.array([np.nan, np.inf, -np.inf, -3.0, 1e308, 0.5] * 100)
     assert np.isfinite(dpfast.fit(X, bad, loss, privacy=1.0).params).all()
-    assert not recwarn.list
+    # what released numbers say of the fit is in the fit, too
+    assert [w for w in recwarn if not issubclass(w.category, dpfast.errors.ResultWarning)] == []
 
 
 @pytest.mark.parametrize(

@@ -82,11 +82,19 @@ def test_a_search_goes_on_where_it_was(files):
     assert found.gradients[:2].tolist() == before["gradients"]
 
 
+def test_another_result_is_the_same_test():
+    files = HERE / dpfast.__version__
+    fit, found = (dpfast.saved.load(files / name) for name in ("fit.json", "result.json"))
+    assert str(found) == str(fit.t_test("region, educ = 0.1"))
+    assert dpfast.inference.verify_report(files / "result.html").passed
+
+
 def test_the_promise_names_every_format():
     told = re.findall(r"^\| .*`(dpfast [a-z]+) (\d+)`", PROMISE.read_text(), re.M)
     ledger = (HERE / dpfast.__version__ / "ledger.json").read_text()
     written = {
-        dpfast.saved.FORMAT, transcript.FORMAT, transcript.STUDY, f"dpfast search {state.FORMAT}",
+        dpfast.saved.FORMAT, dpfast.saved.RESULT, transcript.FORMAT, transcript.STUDY,
+        f"dpfast search {state.FORMAT}",
         f"dpfast ledger {json.loads(ledger.splitlines()[0])['dpfast ledger']}",
     }  # fmt: skip
     assert {" ".join(pair) for pair in told} == written
