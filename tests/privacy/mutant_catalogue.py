@@ -2502,7 +2502,7 @@ RETURNED_BUDGET = (
         "a reader of a file does not ask what a return names",
         LEDGER_FILE,
         (RETURNED + "test_a_return_that_no_run_made_is_damage",),
-        "            if not (self._takes_returns and may_return(line, latest_first)):\n",
+        "            if not (self._takes_returns and may_return(line, before[::-1])):\n",
         "            if not self._takes_returns:\n",
     ),
     plant(

@@ -269,7 +269,7 @@ class FileLedger(Ledger):
             try:
                 check = None if check is None else _check_of(line, check)
                 entry = _entry(line)
-                cost = self._cost_of_line(entry, chain(reversed(entries), self._known_lines()))
+                cost = self._cost_of_line(entry, entries)
             except _UNREADABLE:
                 number = known.count + len(entries) + 2
                 raise self._refuse(f"line {number} is not a charge as it was written") from None
@@ -281,14 +281,11 @@ class FileLedger(Ledger):
         self._learn(content[known.length : end], entries, spent, check, None)
         return self._known
 
-    def _known_lines(self) -> Iterator[_Line]:
-        """Iterate over the lines that were read and accepted, the latest first."""
-        return (self._lines[i] for i in range(self._known.count - 1, -1, -1))
-
-    def _cost_of_line(self, line: _Line, latest_first: Iterable[_Line]) -> tuple[int, ...]:
+    def _cost_of_line(self, line: _Line, new: list[_Line]) -> tuple[int, ...]:
         """Return what a line adds to the sums; ValueError if nobody here wrote such a line."""
         if isinstance(line, Returned):
-            if not (self._takes_returns and may_return(line, latest_first)):
+            before = self._lines[: self._known.count] + new
+            if not (self._takes_returns and may_return(line, before[::-1])):
                 raise ValueError
             return tuple([-part for part in self._cost_of(line.amount)])
         charged = line[2]
