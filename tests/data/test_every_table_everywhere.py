@@ -273,7 +273,8 @@ def of_function(name, data):
 
 #: The argument that holds records, of functions whose records are not X and y.
 TABLES = {"private_quantiles": "x", "fit_formula": "data",
-          "counts": "table", "means": "table", "cell quantiles": "table", "fits": "table",
+          "counts": "table", "means": "table", "cell quantiles": "table", "distribution": "table",
+          "fits": "table",
           "two_stage": "table", "absorbed": "table", "cox": "table"}  # fmt: skip
 #: Of those, what is asked of a table of these columns, whose covariate is the column that changes.
 ASKED = {
@@ -282,6 +283,7 @@ ASKED = {
     "absorbed": {"formula": "y ~ a | b", "schema": dpfast.Schema({"b": dpfast.Binary(1, 0)})},
     "means": {"columns": ["a", "y"], "by": None},
     "cell quantiles": {"column": "a", "by": None},
+    "distribution": {"column": "a", "by": None, "bins": 16},
 }  # fmt: skip
 MATRICES = [name for name, (function, _) in CALLS.items() if "X" in parameters_of(function)]
 
@@ -735,9 +737,17 @@ def table_of(g):
 
 #: What is asked of a column of any type: names and shape of the answer, or the refusal, are heard.
 ASKED_OF_ANY = {
-    "covariate": lambda g: dpfast.fit("y ~ x + g", table_of(g), "least-squares", privacy=9.0),
-    "levels": lambda g: dpfast.fit(
-        "y ~ C(g, levels=['1', '2', '3'])", table_of(g), "least-squares", privacy=30.0
+    "covariate": lambda g: dpfast.fit(
+        "y ~ x + g", table_of(g), "least-squares", privacy=9.0, noise=dpfast.SeededNoise(0)
+    ),
+    "levels": lambda g: (
+        dpfast.fit(  # a released count may end it early, which its method tells
+            "y ~ C(g, levels=['1', '2', '3'])",
+            table_of(g),
+            "least-squares",
+            privacy=30.0,
+            noise=dpfast.SeededNoise(0),
+        ).params
     ),
     "words": lambda g: dpfast.tables.counts(
         table_of(g), "g", schema=dpfast.Schema({"g": LEVELS}), privacy=9.0
