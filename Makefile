@@ -100,8 +100,11 @@ mutants: $(VENV)/.built
 # Packages whose branches are looked at are dpfast/privacy and dpfast/curator (pyproject.toml).
 COVERING ?= tests/privacy tests/curator tests/scaling tests/tables tests/nonconvex tests/bayesopt \
             tests/effects tests/release
-coverage: $(VENV)/.built
+$(VENV)/.coverage: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet --group coverage
+	@touch $@
+
+coverage: $(VENV)/.coverage
 	mkdir -p build/coverage
 	$(BIN)/python -m coverage run -m pytest -q -m "not slow" $(COVERING)
 	$(BIN)/python -m coverage json -q

@@ -1,7 +1,7 @@
 """Functions with a branch that no test takes, compared with the list of those that are explained.
 
-make coverage                                      runs the tests and then this
-python -m tests.privacy.branches [branches.json]   of a report that `coverage json` wrote
+`make coverage` runs the tests and then this.  `python -m tests.privacy.branches --strict` fails
+where a branch has no reason, or a reason no branch.
 """
 
 from __future__ import annotations
