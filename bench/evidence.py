@@ -36,6 +36,7 @@ counts.md | 0.5 | bench.counts --runs 200 | --quick
 coverage.md | 0.5 | bench.coverage --fits 2000 | --quick --sizes 500 --designs "linear, default R"
 effects.md | 1 | bench.effects --runs 100 --store | --runs 2 --only "a trial"
 kernels.md | 0.4 | bench limits --store | --quick
+kernels-zen4.md | 0.1 | bench.instruction_sets --store | --quick
 latency.md | 0.1 | bench latency --store | --quick
 one_shot.md | 0.1 | bench.one_shot --runs 20 --store | --runs 1 --only logistic
 outofcore.md | 0.3 | bench outofcore --store | --store --quick

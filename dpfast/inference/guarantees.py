@@ -252,7 +252,7 @@ class Guarantee(NamedTuple):
 
     @property
     def charged(self) -> Any:
-        """What the ledger of the call counts for it: the total less what was returned."""
+        """Total that the ledger of the call counts, less what was returned to it."""
         return Entry("", self.total, self.total, self.returned).paid
 
     def epsilon(self, delta: float) -> float:
