@@ -233,6 +233,7 @@ class DefaultFit:
         rows = self.rows_for()
         if self._weight_unit:
             min_mu = self._weight_unit.refuse(rows, min_mu)
+        rows.refuse_norm_histogram(1, min_mu)  # the shares of a tiny total are rounded to zero
         # the number of steps, and what the units leave, are not known before the charge
         counts = [self.setting._replace(loss=loss).query_counts for loss in self.losses]
         has_subsample = rows.subsample() is not rows
