@@ -1393,7 +1393,7 @@ MONEY = (
         "a ledger whose creator was killed is lost with its charges when the power fails",
         LEDGER_FILE,
         LEDGER_HISTORIES,
-        "        if known.count == 0:",
+        "        if known.seen is None:",
         "        if known.count < 0:",
     ),
     plant(

@@ -24,6 +24,11 @@ def test_hundreds_of_histories_keep_every_promise():
         assert sums[name] >= least, f"{sums[name]} {name}"
 
 
+def test_a_history_that_broke_a_promise_once_keeps_it():
+    """A charge that died after its line, and before the folder was synchronised, came first."""
+    assert run(range(700_636, 700_637))[0].granted
+
+
 def test_a_history_repeats_by_its_seed():
     assert run(range(40, 44)) == run(range(40, 44))
 

@@ -217,7 +217,7 @@ class FileLedger(Ledger):
             file.truncate(end)
             file.seek(end)
         _write(file, b"\n" * (size < end) + line)
-        if known.count == 0:  # who created the file may have ended before its name was on the disk
+        if known.seen is None:  # who created the file may have ended before its name was on disk
             _sync_directory(os.path.dirname(self._path))
         if _is_elsewhere(self._path, file):
             raise self._refuse("another file replaced it during a charge, which was not granted")
