@@ -69,6 +69,7 @@ RIGHT_OF = {
 #: What has no right arguments without another library or a file.
 ELSEWHERE = {
     "compare",
+    "marginaleffects_model",  # of a fit
     "open_parquet",
     "verify_report",
     "bayesopt.sklearn_losses",

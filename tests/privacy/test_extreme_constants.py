@@ -138,6 +138,10 @@ OPTIONS = {
         "high": [1e-300, 1e-100, 1e100, 1e307],
         "privacy": [1e-9, 1e9],
     },
+    "distribution": {
+        "bins": [2, 16, [1e-300], [1e-3, 0.5]],
+        "privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9],
+    },
     "tune": {
         "clip": EXTREMES,
         "bounds": [
@@ -224,6 +228,7 @@ def test_every_function_that_spends_is_here():
         "fit_quantiles, weights",
         "minimize, own objective",
         "certify, both",
+        "tune, portfolio",
     }
     same = {
         "Tuner": "tune",
