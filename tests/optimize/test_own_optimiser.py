@@ -101,7 +101,7 @@ def test_one_that_asks_for_more_than_the_total_is_refused_before_the_draw():
     with pytest.raises(dpfast.BudgetExceeded):
         fit(Own(run=run, steps=5), mu=0.5, noise=noise, ledger=shared)
     assert noise.draws == seen["draws"] == 5
-    assert [spend.mu for _, spend, _ in shared.entries] == [0.5]
+    assert [entry.spend.mu for entry in shared.entries] == [0.5]
 
 
 @each(

@@ -1,5 +1,7 @@
 """What a door does with a whole table of odd values: it pays, and a result arrives.
 
+Of a table without complete records a default fit pays for its counts only (claim C95).
+
 One record may decide whether any is usable, so that raising would be an answer that nobody paid.
 """
 
@@ -12,6 +14,7 @@ import pytest
 
 import dpfast
 from tests.loops import each
+from tests.stops import stopped
 
 N = 600
 PERSONS = np.repeat(np.arange(N // 3), 3)
@@ -30,6 +33,9 @@ TABLES = {
     "nothing varies": (X * 0.0, Y * 0.0),
     "denormal": (X * 5e-324, Y * 5e-324),
 }
+
+#: Tables with at most one complete record.
+INCOMPLETE = list(TABLES)[:4]
 
 LOSSES = ["least-squares", "log-cosh", "huber", dpfast.Quantile(0.3)]
 LINKED = {
@@ -196,4 +202,8 @@ def test_whatever_a_whole_table_holds_it_is_paid_for_and_a_result_arrives(door, 
         warnings.simplefilter("error")  # a warning about values would be an answer, too
         found = function(**given, ledger=ledger)
     refused = isinstance(found, dpfast.release.NotCertified)  # of which the certificate is paid
-    assert found is not None and (refused or not any(ledger.remaining.values()))
+    assert found is not None
+    if stopped(found, ledger):  # weights that are all zero leave no record, either
+        assert table in INCOMPLETE or (door, table) == ("sampling weights", "nothing varies")
+    else:
+        assert refused or not any(ledger.remaining.values())

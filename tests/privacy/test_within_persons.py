@@ -10,6 +10,7 @@ from dpfast.data.persons.within import within_persons
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput
 from tests.loops import each
+from tests.stops import stopped
 
 SLOPES = np.array([1.0, -0.5])
 
@@ -117,12 +118,14 @@ def test_losses_with_a_link_and_other_analyses_are_refused_first():
 
 
 @pytest.mark.parametrize("loss", ["least-squares", "log-cosh"])
-@pytest.mark.parametrize("usable", [0, 1, 3])
+@pytest.mark.parametrize("usable", [0, 1, 3, 500])
 def test_c81_however_many_rows_are_usable_nothing_raises(usable, loss):
-    """Whether nobody has a usable row is a fact of values, which nothing has paid for."""
+    """Whether nobody has a usable row is a fact of values, which the counts have to pay for."""
     X, y, group = panel(500)
     X[group >= usable] = np.nan
     ledger = dpfast.Ledger(1.0)
     rows = dpfast.records(X, y, group=group, each="person", effects="person")
     found = dpfast.fit(rows, loss=loss, privacy=1.0, ledger=ledger, noise=dpfast.SeededNoise(0))
-    assert found.n_records == 500 and ledger.remaining.mu == 0.0
+    assert found.n_records == 500
+    assert stopped(found, ledger) == (usable < 500)
+    assert (ledger.remaining.mu == 0.0) == (usable == 500)

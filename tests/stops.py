@@ -1,0 +1,27 @@
+"""Calls that end after their counts, because hardly any record is complete (claim C95)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpfast.scaling.remarks import STOPPED
+
+
+def stopped(result: Any, ledger: Any = None) -> bool:
+    """Say whether a call ended after its counts; if so, check that it estimates nothing.
+
+    Its only warning says so.  It costs at most a tenth of the total, whose rest is in the ledger.
+    """
+    told = [said for said in getattr(result, "warnings", ()) if said.startswith(STOPPED)]
+    if not told:
+        return False
+    assert told == [*result.warnings]
+    assert np.isnan(result.params).all()
+    if ledger is not None:
+        (entry,) = ledger.entries
+        assert 0.0 < entry.paid.mu**2 < 0.1 * entry.charged.mu**2
+        assert entry.paid == ledger.spent
+        assert entry.returned == result.privacy.returned
+    return True
