@@ -133,6 +133,7 @@ def test_the_noise_of_a_held_step_is_that_of_its_bound():
     "least-squares", *(pytest.param(k, marks=pytest.mark.slow) for k in ("log-cosh", "logistic"))
 ])  # fmt: skip
 def test_steps_of_raw_columns_are_nearer_than_fits(loss):
+    """Root mean squares over 60 seeds; over 100 the ratio is .72 for least squares."""
     X, y = sample(20_000)
     if loss == "logistic":
         y = (y > 6.0) * 1.0
@@ -146,15 +147,15 @@ def test_steps_of_raw_columns_are_nearer_than_fits(loss):
     else:
         exact = 1.0
     errors = {"one-shot": [], "fit": []}
-    for seed in range(20):
+    for seed in range(60):
         for method, off in errors.items():
             found = dpfast.release_functional(
                 X, y, loss, "x1", privacy=PAIR, method=method, noise=dpfast.SeededNoise(seed)
             )
             off.append(found.value - exact)
     # the target of log-cosh has sampling error, too
-    one, fit = (np.median(np.abs(off)) for off in errors.values())
-    assert one < (0.8 if loss != "log-cosh" else 1.1) * fit
+    one, fit = (math.sqrt(np.mean(np.square(off))) for off in errors.values())
+    assert one < (0.9 if loss != "log-cosh" else 1.1) * fit
     assert found.sampling_error[0] > 0.0 and found.conf_int().shape == (1, 2)
     told = dpfast.release_functional(X, y, loss, "x1", privacy=PAIR)
     assert "one Newton step" in told.method

@@ -333,7 +333,8 @@ def test_widths_prices_and_records_agree():
     second = planning().plan(wanted)
     for row, other in zip(first.rows, second.rows, strict=True):
         assert other.width <= 1.01 * row.width
-        slack = 0.1 if row.request["analysis"] in ("fit", "counts") else 0.3  # a few simulations
+        # a few simulations; from some budget on a fit has one Gram less, and its width a step
+        slack = {"fit": 0.15, "counts": 0.1}.get(row.request["analysis"], 0.3)
         assert other.spend.mu == pytest.approx(row.spend.mu, rel=slack), row.request
     spent = sum(Fraction(repr(row.spend.mu)) ** 2 for row in second.rows)
     assert Fraction(repr(math.nextafter(second.needed.mu, 0.0))) ** 2 < spent
