@@ -27,6 +27,7 @@ from dpfast.curator.release.one_step import mean_along, newton_steps, step_terms
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
+from dpfast.kernels.keys import OCTAVES
 from dpfast.models import Ball, LeastSquares
 from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.release.certified_minimiser import expanded, knee
@@ -108,12 +109,20 @@ def of_tilted(desk: Desk, values: list[Any]) -> list[Any]:
     return [expanded(values[0], unit)]
 
 
+def of_distances(desk: Desk, values: list[Any]) -> list[Any]:
+    """The cells in use of one column, in a table of all; those beyond its last one are 0."""
+    used = np.asarray(values[0]).reshape(1, 2, -1)
+    beyond = OCTAVES - used.shape[2]
+    assert beyond > 0
+    return [np.concatenate([used, np.zeros((1, 2, beyond))], axis=2)]
+
+
 AFTERWARDS: dict[str, Callable[[Desk, list[Any]], list[Any]]] = {
     "mean loss": lambda desk, values: [values[0] + 0.5],
     "moment of rows": lambda desk, values: [-values[0]],
     "clipped scores": lambda desk, values: [-values[0], values[1]],
     "clipped and counted": lambda desk, values: [-values[0], values[1]],
-    "distances": lambda desk, values: [np.asarray(values[0]).reshape(1, 2, -1)],
+    "distances": of_distances,
     "moments by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 4)],
     "distribution by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 3)],
     "tilted minimiser": of_tilted,

@@ -106,8 +106,9 @@ def test_what_is_given_decides_what_is_bought(given):
     assert (", ".join(found) or "nothing") == TABLE[given]
     assert [entry.spend.mu for entry in ledger.entries] == [1.0]
     assert sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
-    assert (fit.units is None) == ("columns" not in found or CALLS[given].get("X") is DESIGN)
-    assert (fit.coded is fit) == (fit.units is None)
+    declared = CALLS[given].get("X") is DESIGN
+    assert (fit.units is None) == ("columns" not in found or declared)
+    assert (fit.coded is fit) == (fit.units is None and not declared)
 
 
 @pytest.mark.parametrize("given", [given for given in CALLS if "least-squares" not in given])

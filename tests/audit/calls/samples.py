@@ -22,7 +22,8 @@ __all__ = ["Sized", "samples"]
 class Sized(NamedTuple):
     """A call for so many records of so many columns, and what it is to ask of their rows.
 
-    ``rare`` is the share of ones in the last column; ``shows`` is told of every row asked.
+    ``rare`` is the share of ones in the last column.  ``tied`` says whether the first two columns
+    are nearly the same, so that rows are whitened again.  ``shows`` is told of every row asked.
     """
 
     example: Example
@@ -30,6 +31,7 @@ class Sized(NamedTuple):
     columns: int
     draws: int = 1
     rare: float = 0.0
+    tied: bool = False
     shows: Callable[[set[tuple[int, bool, bool]]], bool] = lambda asked: True
 
     def table(self) -> tuple[Any, Any]:
@@ -38,6 +40,8 @@ class Sized(NamedTuple):
         X = rng.normal(size=(self.n, self.columns))
         if self.rare:
             X[:, -1] = rng.random(self.n) < self.rare
+        if self.tied:
+            X[:, 1] = X[:, 0] + 0.25 * X[:, 1]
         return X, X.sum(axis=1) + rng.logistic(size=self.n)
 
 
@@ -71,8 +75,12 @@ def samples() -> Iterator[Sized]:
         shows=lambda asked: {n for n, *_ in asked} == {45_000, 180_000},
     )  # fmt: skip
     yield Sized(
-        fitted("turned rows", squares, 2.0), 140_000, 15,
+        fitted("turned rows", squares, 2.0), 140_000, 15, tied=True,
         shows=lambda asked: (35_000, True, False) in asked,
+    )  # fmt: skip
+    yield Sized(
+        fitted("white rows", squares, 2.0), 140_000, 15,
+        shows=lambda asked: asked == {(35_000, False, False), (140_000, True, True)},
     )  # fmt: skip
     yield Sized(
         fitted("lengths that are kept", "log-cosh", 2.0), 60_000, 9,
