@@ -175,20 +175,30 @@ def test_other_losses_centre_them_too(loss):
 
 
 def test_declared_ranges_far_from_zero_are_centred_inside():
-    """Years from 0 to 2100 are coded between .89 and .92; coefficients are those of years."""
-    records = table()
+    """Years from 0 to 2100 are coded between .89 and .92; coefficients are those of years.
+
+    Twenty seeded fits.  A width varies by 9%, so their mean by 2%: the bound is three of
+    these above the 1.03 of fits without a schema.
+    """
     schema = dpfast.Schema({"year": dpfast.Numeric(0, 2100), "y": dpfast.Numeric(-10, 10)})
-    beta, errors = ordinary(np.column_stack([records["year"], records["year"] ** 2]), records["y"])
-    fit = dpfast.fit_formula(
-        "y ~ year + I(year**2)",
-        records,
-        "least-squares",
-        schema=schema,
-        privacy=1.0,
-        noise=dpfast.SeededNoise(0),
-    )
-    assert np.abs((fit.params - beta) / errors).max() < 1.0
-    assert np.median(fit.bse / errors) < 1.1
+    distances, widths = [], []
+    for seed in range(20):
+        records = table(seed)
+        beta, errors = ordinary(
+            np.column_stack([records["year"], records["year"] ** 2]), records["y"]
+        )
+        fit = dpfast.fit_formula(
+            "y ~ year + I(year**2)",
+            records,
+            "least-squares",
+            schema=schema,
+            privacy=1.0,
+            noise=dpfast.SeededNoise(seed),
+        )
+        distances.append(np.abs((fit.params - beta) / errors).max())
+        widths.append(np.median(fit.bse / errors))
+    assert max(distances) < 1.0
+    assert 0.98 < np.mean(widths) < 1.09
 
 
 def test_moments_and_scores_are_those_of_the_columns():

@@ -41,20 +41,28 @@ def by_hand(X, y, group):
 
 @pytest.mark.parametrize("loss", ["least-squares", "log-cosh"])
 def test_slopes_are_those_within_persons(loss):
+    """Widths are medians of eleven seeded fits, beside the loss's own errors without noise.
+
+    One width varies by 5% at mu = 1, and a median by 2%: the first bound is two of these above the
+    8% that noise adds.  Log-cosh has errors 4% to 8% above those of least squares.
+    """
     X, y, group = panel(4000)
     params, errors = by_hand(X, y, group)
     rows = dpfast.records(
         X, y, group=group, each="person", effects="person", names=["pay", "hours"]
     )
-    for budget, most in ((1.0, 1.15), ((1.0, 1e-6), 1.7)):
-        found = dpfast.fit(rows, loss=loss, privacy=budget, noise=dpfast.SeededNoise(0))
-        assert found.names == ("pay", "hours")
-        assert (np.abs(found.params - SLOPES) < 4.5 * found.bse).all()
-        assert (found.bse < most * errors).all()
-        assert "less their own means" in found.model
-    exact = dpfast.fit(rows, loss="least-squares", privacy=200.0, noise=dpfast.SeededNoise(0))
+    exact = dpfast.fit(rows, loss=loss, privacy=200.0, noise=dpfast.SeededNoise(0))
     np.testing.assert_allclose(exact.params, params, atol=0.3 * errors.max())
-    np.testing.assert_allclose(exact.bse, errors, rtol=0.06)
+    np.testing.assert_allclose(exact.bse, errors, rtol=0.06 if loss == "least-squares" else 0.1)
+    for budget, most in ((1.0, 1.12), ((1.0, 1e-6), 1.7)):
+        widths = []
+        for seed in range(11):
+            found = dpfast.fit(rows, loss=loss, privacy=budget, noise=dpfast.SeededNoise(seed))
+            assert found.names == ("pay", "hours")
+            assert (np.abs(found.params - SLOPES) < 4.5 * found.bse).all()
+            assert "less their own means" in found.model
+            widths.append(found.bse / exact.bse)
+        assert (np.median(widths, axis=0) < most).all(), np.median(widths, axis=0)
 
 
 def test_without_them_slopes_are_others():

@@ -35,17 +35,29 @@ def private(loss, X, y, seed=3, privacy=1.0, **options):
 
 @pytest.mark.parametrize("loss", CALLS)
 def test_a_raw_table_on_a_cluster_is_bought_and_fitted_as_arrays_are(loss):
-    """Seeded: what is bought are whole numbers, the same to the last bit; then sums are added up in
-    another order."""
+    """Five seeds.  What is bought are whole numbers, the same to the last bit; then sums are added
+    up in another order.
+
+    Where a round gives two directions the same least curvature, their eigenvectors depend on the
+    last bit, and its noise is turned among them.  Later rounds forget that: it is told in standard
+    errors, and most seeds have no such round.
+    """
     dask = pytest.importorskip("dask.array")
     X, y = table(1)
-    there = private(loss, dask.from_array(X, chunks=(5000, 2)), dask.from_array(y, chunks=5000))
-    here = private(loss, X, y)
-    assert there.released_units() == here.released_units() != []
-    assert there.privacy.entries == here.privacy.entries
-    np.testing.assert_allclose(there.params, here.params, rtol=1e-6)
-    np.testing.assert_allclose(there.bse, here.bse, rtol=1e-6)
-    np.testing.assert_allclose(there.predict(X[:4]), here.predict(X[:4]), rtol=1e-6)
+    apart = []
+    for seed in range(3, 8):
+        there = private(
+            loss, dask.from_array(X, chunks=(5000, 2)), dask.from_array(y, chunks=5000), seed
+        )
+        here = private(loss, X, y, seed)
+        assert there.released_units() == here.released_units() != []
+        assert there.privacy.entries == here.privacy.entries
+        assert (np.abs(there.params - here.params) < 0.01 * here.bse).all()
+        np.testing.assert_allclose(there.bse, here.bse, rtol=0.01)
+        pairs = [(f.params, f.bse, f.predict(X[:4])) for f in (there, here)]
+        ratios = [np.abs(a / b - 1.0).max() for a, b in zip(*pairs, strict=True)]
+        apart.append(max(ratios))
+    assert np.median(apart) < 1e-6
 
 
 def test_too_few_records_on_a_cluster_are_answered_with_their_mean():
