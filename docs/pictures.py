@@ -261,17 +261,17 @@ RECORD = (
 BUDGET = (
     Station("regression.fit.fit", "privacy=GDP(1.0), the total"),
     Station("privacy.budget.GDP.within", "any budget becomes the largest mu that implies it"),
+    Station("privacy.mechanisms.gaussian_scale", "noise scale = sensitivity / mu, rounded up"),
     Station(
         "solvers.pcn.plan.BudgetAllocation.budgets",
         "the rest, divided among the later queries",
     ),
     Station("curator.joint.make_plan", "refuses impossible releases; costs nothing"),
-    Station("privacy.mechanisms.gaussian_scale", "noise scale = sensitivity / mu, rounded up"),
     Station("curator.bounds.joint_cost", "the joint cost of gradient, Hessian, score covariance"),
     Station(
-        "fit_requests.request.Account.charge", "a ledger of several analyses is charged the total"
+        "fit_requests.request.Account.reserve", "a ledger of several analyses is charged the total"
     ),
-    Station("privacy.ledger.Ledger.charge", "exact sums; overspending is refused; no refunds"),
+    Station("privacy.ledger.Ledger.charge", "exact sums; overspending is refused"),
     Station(
         "curator.preconditioned.PreconditionedQueries.gram",
         "charges the fit's own ledger, step by step",
