@@ -4,8 +4,10 @@ var Scorer = {
   score: ([page, title, anchor, description, score]) => {
     const room = page.split("/")[0];
     if (["claims", "gallery", "_modules"].includes(room)) return score - 40;
-    if (["howto", "tasks", "tutorials"].includes(room)) return score + 20;
-    return description ? score - (title.split(".").length - 1) : score;
+    if (["howto", "tasks", "tutorials", "choosing-mu"].includes(room)) return score + 20;
+    if (!description) return score;
+    const parts = title.split(".").length - 1;
+    return parts > 1 ? score - 35 - parts : score - parts; // a method is found by its class
   },
   objNameMatch: 41,
   objPartialMatch: 6,
