@@ -20,8 +20,10 @@ from dpfast.scaling.remarks import cell_remarks
 from dpfast.tables.inequality import (
     Functional,
     gini_functional,
+    interpolation_weights,
     lorenz_functional,
     mean_functional,
+    monotone,
     relative_share_functional,
 )
 from dpfast.tables.prefix_noise import PrefixNoise
@@ -144,9 +146,7 @@ class DistributionTable(Result):
 
     def _variance_of_excess(self, n: float, p: Any) -> Array:
         """Return variances of ``below - p counts``, by sampling and by noise."""
-        variances, with_count = self.noise.variances()
-        noise = variances + p * p * with_count[-1] - 2.0 * p * with_count
-        return np.asarray(np.maximum(noise, 0.0) + p * (1.0 - p) * n)
+        return np.asarray(self.noise.variances_of_excess(p) + p * (1.0 - p) * n)
 
     def share_below(self, line: float) -> CellEstimates:
         """Estimate the share of records that are not above a public line, as a poverty line.
@@ -161,12 +161,7 @@ class DistributionTable(Result):
                 f"line must lie within the declared range, {low:g} to {high:g}; received "
                 f"{described(line)}."
             )
-        upper = int(np.searchsorted(self.edges[1:], at, side="left"))
-        part = float((at - self.edges[upper]) / (self.edges[upper + 1] - self.edges[upper]))
-        weights = np.zeros(self.noise.n_bins)
-        weights[upper] = part
-        if upper:
-            weights[upper - 1] = 1.0 - part
+        weights = interpolation_weights(self.edges, at)
 
         def functional(share: Array, cell: int) -> Functional:
             return Functional(float(weights @ share), weights)
@@ -234,9 +229,7 @@ class DistributionTable(Result):
 
     def _share_variances(self, n: float, share: Array) -> Array:
         """Return the noise variances of ``below / counts``."""
-        variances, with_count = self.noise.variances()
-        noise = variances + share**2 * with_count[-1] - 2.0 * share * with_count
-        return np.asarray(np.maximum(noise, 0.0) / n**2)
+        return np.asarray(self.noise.variances_of_excess(share) / n**2)
 
     def _estimates(
         self,
@@ -322,10 +315,3 @@ def checked_probabilities(probabilities: Any) -> Array:
             f"{described(probabilities)}."
         )
     return np.asarray(wanted, np.float64)
-
-
-def monotone(below: Array, n: float) -> Array:
-    """Return the nearest counts that do not decrease, from 0 to n (isotonic regression)."""
-    from scipy.optimize import isotonic_regression
-
-    return np.clip(isotonic_regression(below).x, 0.0, n)

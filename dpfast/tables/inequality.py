@@ -69,12 +69,28 @@ def lorenz_functional(share: Array, edges: Array, p: float) -> Functional:
     return Functional(part / mean, (weights - part / mean * of_mean) / mean)
 
 
-def quantile_of(share: Array, edges: Array, p: float) -> float:
-    """Return the p-quantile of noisy shares, made monotone."""
+def monotone(below: Array, total: float) -> Array:
+    """Return the nearest counts that do not decrease, from 0 to a total (isotonic regression)."""
     from scipy.optimize import isotonic_regression
 
-    smooth = np.concatenate([[0.0], np.clip(isotonic_regression(share).x, 0.0, 1.0)])
-    return float(np.interp(p, smooth, edges))
+    return np.clip(isotonic_regression(below).x, 0.0, total)
+
+
+def quantile_of(share: Array, edges: Array, p: float) -> float:
+    """Return the p-quantile of noisy shares, made monotone."""
+    return float(np.interp(p, np.concatenate([[0.0], monotone(share, 1.0)]), edges))
+
+
+def interpolation_weights(edges: Array, value: float) -> Array:
+    """Return the weights of shares at upper edges in the share up to a value within the range."""
+    n_bins = edges.size - 1
+    upper = min(int(np.searchsorted(edges[1:], value, side="left")), n_bins - 1)
+    part = float(np.clip((value - edges[upper]) / (edges[upper + 1] - edges[upper]), 0.0, 1.0))
+    weights = np.zeros(n_bins)
+    weights[upper] = part
+    if upper:
+        weights[upper - 1] = 1.0 - part
+    return weights
 
 
 def relative_share_functional(
@@ -86,13 +102,7 @@ def relative_share_functional(
     """
 
     def at(value: float) -> Array:
-        upper = min(int(np.searchsorted(edges[1:], value, side="left")), share.size - 1)
-        part = float(np.clip((value - edges[upper]) / (edges[upper + 1] - edges[upper]), 0.0, 1.0))
-        weights = np.zeros(share.size)
-        weights[upper] = part
-        if upper:
-            weights[upper - 1] = 1.0 - part
-        return weights
+        return interpolation_weights(edges, value)
 
     def density(value: float) -> float:
         low, high = max(value - window, float(edges[0])), min(value + window, float(edges[-1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,15 @@ def _convolved(rows: Array, coefficients: Array) -> Array:
     return np.asarray(np.fft.irfft(product, length)[..., :m])
 
 
+@lru_cache(maxsize=8)
+def _products_with_last(n_bins: int) -> Array:
+    """Return the inner products of the rows of L with its last row."""
+    left = left_coefficients(n_bins)
+    products = _convolved(left[::-1], left)
+    products.flags.writeable = False
+    return products
+
+
 class PrefixNoise(NamedTuple):
     """Covariance of the noise of prefix sums, given a count of all with noise of its own.
 
@@ -50,8 +59,7 @@ class PrefixNoise(NamedTuple):
     @property
     def _with_last(self) -> Array:
         """Covariances of the prefix sums with the last one, before conditioning."""
-        left = left_coefficients(self.n_bins)
-        return self.scale**2 * _convolved(left[::-1], left)
+        return self.scale**2 * _products_with_last(self.n_bins)
 
     @property
     def _total_variance(self) -> float:
@@ -69,6 +77,12 @@ class PrefixNoise(NamedTuple):
         total = self._total_variance
         variances = self.scale**2 * np.cumsum(left**2) - with_last**2 / total
         return variances, with_last * (self.count_scale**2 / total)
+
+    def variances_of_excess(self, share: Any) -> Array:
+        """Return the variances of the prefix sums less a share of the last one, or shares."""
+        variances, with_last = self.variances()
+        excess = variances + share * share * with_last[-1] - 2.0 * share * with_last
+        return np.asarray(np.maximum(excess, 0.0))
 
     def variance_of(self, weights: Array) -> Array:
         """Compute the variance of weighted sums of prefix sums; ``weights`` has a row for each."""
