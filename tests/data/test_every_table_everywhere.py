@@ -125,7 +125,7 @@ FRAMES = {
     "polars objects": (polars_frame("Object"), floats("patient 4711")),
     "polars lazy": (
         lambda c: polars().LazyFrame({"a": c, "b": X[:, 1], "y": Y}).with_columns(
-            polars().col("a").cast(float)
+            polars().col("a").cast(float, strict=False)  # a strict query may fail
         ), words,
     ),
     "Arrow": (arrow_table(), floats(None)),
@@ -251,6 +251,8 @@ def assert_expected(name, kind, outcome):
     elsewhere = kind in ("CSR", "Parquet") or kind.startswith("Dask")
     refused = OF_LABELS if name == "counts" else REFUSED
     persons_of_dask = name == "fit, persons" and kind.startswith("Dask")  # sizes would be seen
+    if kind == "polars lazy" and name in ("fit_formula", "two_stage"):  # which evaluate it
+        refused = ()
     if kind in refused or persons_of_dask or (elsewhere and " memory" in outcome):
         assert outcome.startswith("InvalidInput")
     else:
@@ -581,35 +583,40 @@ def test_a_label_that_nobody_else_has(name, kind):
 
 
 CODED = dpfast.Schema({"g": LEVELS, "x": dpfast.Numeric(-9.0, 9.0), "y": dpfast.Numeric(-9.0, 9.0)})
-SEEDED = {"privacy": 30.0, "noise": dpfast.SeededNoise(0)}
+
+
+def seeded():
+    """The same noise in every call: a shared source would go on from test to test."""
+    return {"privacy": 30.0, "noise": dpfast.SeededNoise(0)}
+
 
 #: Doors that take levels from a schema.
 DECLARED = {
-    "counts": lambda t: dpfast.tables.counts(t, "g", schema=CODED, **SEEDED),
-    "means": lambda t: dpfast.tables.means(t, "y", "g", schema=CODED, **SEEDED),
+    "counts": lambda t: dpfast.tables.counts(t, "g", schema=CODED, **seeded()),
+    "means": lambda t: dpfast.tables.means(t, "y", "g", schema=CODED, **seeded()),
     "quantiles": lambda t: dpfast.tables.quantiles(
-        t, "y", "g", schema=CODED, **SEEDED, bins=16
+        t, "y", "g", schema=CODED, **seeded(), bins=16
     ),
-    "fits": lambda t: dpfast.tables.fits("y ~ x", t, "g", schema=CODED, **SEEDED),
-    "absorbed": lambda t: dpfast.tables.absorbed("y ~ x | g", t, schema=CODED, **SEEDED),
+    "fits": lambda t: dpfast.tables.fits("y ~ x", t, "g", schema=CODED, **seeded()),
+    "absorbed": lambda t: dpfast.tables.absorbed("y ~ x | g", t, schema=CODED, **seeded()),
     "schema": lambda t: dpfast.fit_formula(
-        "y ~ x + C(g)", t, "least-squares", schema=CODED, **SEEDED
+        "y ~ x + C(g)", t, "least-squares", schema=CODED, **seeded()
     ),
-    "design": lambda t: dpfast.fit(CODED.encode(t, ["x", "g"], "y"), None, "huber", **SEEDED),
+    "design": lambda t: dpfast.fit(CODED.encode(t, ["x", "g"], "y"), None, "huber", **seeded()),
     "effect": lambda t: dpfast.effects.treatment_effect(
-        CODED.encode(t, ["x", "g"], "y"), NUMBERS["d"], **SEEDED
+        CODED.encode(t, ["x", "g"], "y"), NUMBERS["d"], **seeded()
     ),
     "quantile regression": lambda t: dpfast.fit_quantiles(
-        CODED.encode(t, ["x", "g"], "y"), taus=[0.5], **SEEDED
+        CODED.encode(t, ["x", "g"], "y"), taus=[0.5], **seeded()
     ),
     "minimize": lambda t: dpfast.minimize(
         CODED.encode(t, ["x", "g"], "y"), None, dpfast.Objective("tukey", scale=1.0),
-        method=dpfast.optimize.Adaptive(last_share=0.1, max_steps=20), **SEEDED,
+        method=dpfast.optimize.Adaptive(last_share=0.1, max_steps=20), **seeded(),
     ),
 }  # fmt: skip
 REPLAYED = DECLARED | {
     name: lambda t, name=name: FORMULAS[name][0](
-        FORMULAS[name][1].format("C(g, levels=['a', 'b'])"), t, **FORMULAS[name][2], **SEEDED
+        FORMULAS[name][1].format("C(g, levels=['a', 'b'])"), t, **FORMULAS[name][2], **seeded()
     )
     for name in ("fit", "fit_formula", "persons", "cox")
 }

@@ -33,16 +33,22 @@ SCHEMA = dpfast.Schema(
     {"region": dpfast.Categorical(["n", "s", "w"]), "pay": dpfast.Numeric(0, 50)}
 )
 ONLY_REGION = dpfast.Schema({"region": dpfast.Categorical(["n", "s", "w"])})
-SEEDED = {"privacy": 4.0, "noise": dpfast.SeededNoise(3)}
+
+
+def seeded():
+    """The same noise in every call: a shared source would go on from test to test."""
+    return {"privacy": 4.0, "noise": dpfast.SeededNoise(3)}
+
+
 FORMULA = "pay ~ age + I(age**2) + C(region, levels=['n', 's', 'w']) + female"
 
 
 def fit():
-    return dpfast.fit(FORMULA, TABLE, "least-squares", **SEEDED)
+    return dpfast.fit(FORMULA, TABLE, "least-squares", **seeded())
 
 
 def logit():
-    return dpfast.fit("high ~ age + I(age**2) + female", TABLE, "logistic", **SEEDED)
+    return dpfast.fit("high ~ age + I(age**2) + female", TABLE, "logistic", **seeded())
 
 
 KINDS = {
@@ -51,22 +57,24 @@ KINDS = {
     "WaldTest": lambda: fit().wald_test("region = 0, I(age ** 2) = 0"),
     "Ratios": lambda: logit().ratios(),
     "MarginalEffects": lambda: logit().marginal_effects(),
-    "TreatmentEffect": lambda: dpfast.effects.treatment_effect(AGE[:, None], FEMALE, PAY, **SEEDED),
-    "TwoStage": lambda: dpfast.effects.two_stage("pay ~ dose + age | z + age", TABLE, **SEEDED),
-    "QuantileFits": lambda: dpfast.fit_quantiles(AGE[:, None], PAY, [0.25, 0.75], **SEEDED),
-    "CellTable": lambda: dpfast.tables.means(TABLE, "pay", "region", schema=SCHEMA, **SEEDED),
+    "TreatmentEffect": lambda: dpfast.effects.treatment_effect(
+        AGE[:, None], FEMALE, PAY, **seeded()
+    ),
+    "TwoStage": lambda: dpfast.effects.two_stage("pay ~ dose + age | z + age", TABLE, **seeded()),
+    "QuantileFits": lambda: dpfast.fit_quantiles(AGE[:, None], PAY, [0.25, 0.75], **seeded()),
+    "CellTable": lambda: dpfast.tables.means(TABLE, "pay", "region", schema=SCHEMA, **seeded()),
     "DistributionTable": lambda: dpfast.tables.distribution(
-        TABLE, "pay", "region", schema=SCHEMA, bins=64, **SEEDED
+        TABLE, "pay", "region", schema=SCHEMA, bins=64, **seeded()
     ),
     "CellEstimates": lambda: made("DistributionTable").gini(),
     "QuantileTable": lambda: dpfast.tables.quantiles(
-        TABLE, "pay", "region", [0.5], schema=SCHEMA, **SEEDED
+        TABLE, "pay", "region", [0.5], schema=SCHEMA, **seeded()
     ),
     "SubgroupFits": lambda: dpfast.tables.fits(
-        "pay ~ age", TABLE, "region", schema=ONLY_REGION, **SEEDED
+        "pay ~ age", TABLE, "region", schema=ONLY_REGION, **seeded()
     ),
     "Tuning": lambda: dpfast.tune(
-        lambda at: (AGE / 60.0 - at[0]) ** 2, [(-1.0, 1.0)], n_records=N, steps=4, **SEEDED
+        lambda at: (AGE / 60.0 - at[0]) ** 2, [(-1.0, 1.0)], n_records=N, steps=4, **seeded()
     ),
 }  # fmt: skip
 MADE: dict[str, Result] = {}
@@ -219,7 +227,7 @@ def test_what_no_paper_can_have_is_refused(options):
 
 
 def test_stars_of_fits_side_by_side_are_of_each():
-    other = dpfast.fit("pay ~ age", TABLE, "least-squares", **SEEDED)
+    other = dpfast.fit("pay ~ age", TABLE, "least-squares", **seeded())
     table = dpfast.compare(made("Fit"), other).edited(stars=True).table
     row = dict(zip(table.labels, table.cells, strict=True))["age"]
     assert all(cell.partition(" ")[0].endswith("***") for cell in row)
@@ -267,7 +275,7 @@ def test_a_forecast_does_not_warn_of_its_simulations():
 @each("whose", [{"each": "person"}, {"group_size": 2}], ids=repr)
 def test_persons_are_counted_as_persons(whose):
     rows = dpfast.records(Z[:, None], Z + AGE, group=np.arange(N) // 2, **whose)
-    result = dpfast.fit(rows, None, "least-squares", **SEEDED)
+    result = dpfast.fit(rows, None, "least-squares", **seeded())
     assert f"Persons: {N // 2}" in result.summary() and "Records" not in result.summary()
     assert f"{N // 2} persons" in repr(result) and f"{N // 2} persons" in result.methods_text()
     assert f"{N // 2} persons" in result.methods_text(

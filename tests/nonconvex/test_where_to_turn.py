@@ -14,7 +14,11 @@ from tests.flat import flat
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(1000, 2))
 Y = X @ [1.0, -1.0] + RNG.normal(size=1000)
-OPTIONS = {"privacy": dpfast.ZCDP(0.5), "noise": dpfast.SeededNoise(0)}
+
+
+def options():
+    """The same noise in every call: a shared source would go on from test to test."""
+    return {"privacy": dpfast.ZCDP(0.5), "noise": dpfast.SeededNoise(0)}
 
 
 def own(theta, X, y):
@@ -34,7 +38,7 @@ OWN = PerRecordObjective(own, dimension=2, lipschitz=1.0, smoothness=2.0, vector
 )
 @pytest.mark.one_in(2)
 def test_missing_standard_errors_say_where_to_turn(objective, scale, words):
-    result = flat(dpfast.minimize)(X, Y, objective, scale=scale, **OPTIONS)
+    result = flat(dpfast.minimize)(X, Y, objective, scale=scale, **options())
     for ask in (result.cov_params, lambda: result.bse, result.conf_int):
         with pytest.raises(InferenceUnavailable) as refused:
             ask()

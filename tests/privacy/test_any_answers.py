@@ -51,22 +51,28 @@ def table():
 
 LEVELS = "C(g, levels=['a', 'b', 'c'])"
 WEIGHTED = {"sample_weight": "weight", "offset": "offset"}
-PAID = {"privacy": 20.0, "noise": dpfast.SeededNoise(0)}
+
+
+def paid():
+    """The same noise in every call: a shared source would go on from test to test."""
+    return {"privacy": 20.0, "noise": dpfast.SeededNoise(0)}
+
+
 CALLS = {
-    "powers and levels": lambda data: dpfast.fit(f"y ~ x + I(x ** 2) + {LEVELS}", data, **PAID),
+    "powers and levels": lambda data: dpfast.fit(f"y ~ x + I(x ** 2) + {LEVELS}", data, **paid()),
     "weights and offsets": lambda data: dpfast.fit(
-        f"b ~ x + {LEVELS}", dpfast.records(data, **WEIGHTED), "logistic", **PAID
+        f"b ~ x + {LEVELS}", dpfast.records(data, **WEIGHTED), "logistic", **paid()
     ),
     "quantiles": lambda data: dpfast.fit_quantiles(
-        data["x"][:, None], data["y"], [0.25, 0.5], **PAID
+        data["x"][:, None], data["y"], [0.25, 0.5], **paid()
     ),
     "instruments": lambda data: two_stage(
-        "y ~ x | z", dpfast.records(data, **WEIGHTED), **PAID
+        "y ~ x | z", dpfast.records(data, **WEIGHTED), **paid()
     ),
     "hazards": lambda data: cox(
-        "ends ~ x + z", data, event="died", cuts=[0.5, 1.0, 2.0], **PAID
+        "ends ~ x + z", data, event="died", cuts=[0.5, 1.0, 2.0], **paid()
     ),
-    "effects": lambda data: treatment_effect(data["x"][:, None], data["b"], data["y"], **PAID),
+    "effects": lambda data: treatment_effect(data["x"][:, None], data["b"], data["y"], **paid()),
 }  # fmt: skip
 
 
@@ -85,7 +91,7 @@ def test_offsets_of_any_released_centre_give_a_result(loss):
     for kind, mu in (("zeros", 1.0), ("zeros", 30.0), ("large", 30.0)):
         with observed(Replaced(kind)):
             assert dpfast.fit(
-                f"b ~ x + {LEVELS}", offsets, loss, **PAID | {"privacy": mu}
+                f"b ~ x + {LEVELS}", offsets, loss, **paid() | {"privacy": mu}
             ).summary()
 
 
