@@ -9,6 +9,7 @@ from . import (
     models as models,
     nonconvex as nonconvex,
     optimize as optimize,
+    papers as papers,
     plots as plots,
     privacy as privacy,
     quantiles as quantiles,

@@ -20,7 +20,8 @@ ROOMS = (
 
 #: Rooms of which no name is another's: these are called by their last name here.
 PLAIN = (
-    "inference", "models", "nonconvex", "optimize", "privacy", "quantiles", "regression", "release",
+    "inference", "models", "nonconvex", "optimize", "papers", "privacy", "quantiles", "regression",
+    "release",
 )  # fmt: skip
 
 #: What users derive from, or are handed, and do not call.

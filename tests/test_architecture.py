@@ -43,9 +43,10 @@ ALLOWED = {
     "solvers": BASE,
     "inference": (BASE | {"hints", "optimize"}) - {"data"},  # statistics of what was released
     "fit_requests": BASE | {"inference"},
+    "papers": BASE | {"optimize"},  # algorithms as printed, on the optimisers' parts
     "scaling": BASE | BEHIND_THE_DOOR | {"fit_requests"},
 } | {
-    room: (BASE | BEHIND_THE_DOOR | ANALYSES | {"fit_requests", "scaling"}) - {room}
+    room: (BASE | BEHIND_THE_DOOR | ANALYSES | {"fit_requests", "papers", "scaling"}) - {room}
     for room in ANALYSES
 }
 

@@ -21,7 +21,13 @@ from .names import resolve_loss as resolve_loss
 from .objective import Constants as Constants, Objective as Objective
 from .poisson import Poisson as Poisson
 from .probit import Probit as Probit
-from .products import Box as Box, Interval as Interval, OneHot as OneHot, Product as Product
+from .products import (
+    Box as Box,
+    Interval as Interval,
+    LpBall as LpBall,
+    OneHot as OneHot,
+    Product as Product,
+)
 from .quantile import Quantile as Quantile
 from .smooth_losses import (
     OstrovskiiBach as OstrovskiiBach,
@@ -60,6 +66,7 @@ __all__ = [
     "LogCosh",
     "Logistic",
     "Loss",
+    "LpBall",
     "Mallows",
     "MallowsLinear",
     "Objective",

@@ -139,6 +139,18 @@ class Domain:
         return hash(repr(self))
 
 
+def shrunk(rows: Array, radius: float, order: float) -> Array:
+    """Scale rows towards zero to an l_p norm of at most the radius, without overflow."""
+    largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
+    entry_scale = np.where(largest > 0.0, largest, 1.0)
+    relative = rows / entry_scale
+    norms = (np.abs(relative) ** order).sum(axis=1, keepdims=True) ** (1.0 / order)
+    is_outside = norms > radius / entry_scale
+    if not is_outside.any():
+        return rows
+    return np.where(is_outside, relative * (radius / norms), rows)
+
+
 class Ball(Domain):
     """Rows of Euclidean norm at most ``radius``, intercept included (as :class:`Bounded`).
 
@@ -177,16 +189,7 @@ class Ball(Domain):
         return math.sqrt((r - 1.0) * (r + 1.0)) if self.intercept else r
 
     def _project(self, rows: Array) -> Array:
-        largest_entry = np.abs(rows).max(
-            axis=1, initial=0.0, keepdims=True
-        )  # squares must not overflow
-        entry_scale = np.where(largest_entry > 0.0, largest_entry, 1.0)
-        relative = rows / entry_scale
-        norms = (np.abs(relative) ** 2.0).sum(axis=1, keepdims=True) ** 0.5
-        is_outside = norms > self.covariate_radius / entry_scale
-        if not is_outside.any():
-            return rows
-        return np.where(is_outside, relative * (self.covariate_radius / norms), rows)
+        return shrunk(rows, self.covariate_radius, 2.0)
 
     def _reach(self, p: Array) -> tuple[float, float]:
         high = self.covariate_radius * float(np.linalg.norm(p))

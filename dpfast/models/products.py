@@ -1,4 +1,4 @@
-"""Domains that bound column by column: boxes, and intervals beside one-hot blocks."""
+"""Domains of several columns: boxes, l_p balls, and intervals beside one-hot blocks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import block_diag
 
-from dpfast.arguments import real_array, real_number, whole_number
+from dpfast.arguments import check_constant, flag, real_array, real_number, whole_number
 from dpfast.errors import InvalidInput, described
-from dpfast.models.domains import Domain
+from dpfast.models.domains import Domain, shrunk
 
 Array = NDArray[np.float64]
 
@@ -102,6 +102,83 @@ class Box(Domain):
         tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
         tail += ", intercept=True" if self.intercept else ""
         return f"Box({self._lows.tolist()}, {self._highs.tolist()}{tail})"
+
+
+class LpBall(Domain):
+    """Covariates with ``(sum |x_j|^p)^(1/p) <= radius``, p in [1, inf].
+
+    The sets of section 3.2 of paper 3 (Asi, Duchi and Talwar 2025).  Rows outside are scaled
+    towards the origin.
+
+    Parameters
+    ----------
+    p, radius : float
+        Of the covariates alone: the intercept is not counted.
+    n_covariates : int, optional
+    intercept : bool
+
+    Examples
+    --------
+    >>> dpfast.models.LpBall(4.0, 2.0).bind(16).radius
+    4.000000000000455
+    """
+
+    def __init__(
+        self, p: float, radius: float, *, n_covariates: int | None = None, intercept: bool = False
+    ) -> None:
+        if n_covariates is not None:
+            n_covariates = whole_number(n_covariates, "n_covariates", 1, 10**6)
+        if not real_number(p, "p") >= 1.0:
+            raise InvalidInput(f"p must be at least 1 (inf is allowed); received {described(p)}.")
+        self.p = float(p)
+        self.lp_radius = check_constant(radius, "radius", "the bound on the l_p norm of a row")
+        self.n_covariates = n_covariates
+        self.intercept = flag(intercept, "intercept")
+
+    def bind(self, n_covariates: int) -> Domain:
+        super().bind(n_covariates)
+        return LpBall(self.p, self.lp_radius, n_covariates=n_covariates, intercept=self.intercept)
+
+    def _columns(self, what: str) -> int:
+        if self.n_covariates is None:
+            raise InvalidInput(f"{described(self)} has no {what} before bind(n_covariates).")
+        return self.n_covariates
+
+    def _free_radius(self, q: int) -> float:
+        """Bound the Euclidean norm of the covariates."""
+        return self.lp_radius * max(1.0, math.pow(q, 0.5 - 1.0 / self.p)) * _UP
+
+    @property
+    def radius(self) -> float:
+        free = self._free_radius(self._columns("radius") if self.p > 2.0 else 1)
+        return math.hypot(1.0 if self.intercept else 0.0, free) * _UP
+
+    def _project(self, rows: Array) -> Array:
+        if math.isinf(self.p):
+            return np.asarray(np.clip(rows, -self.lp_radius, self.lp_radius))
+        return shrunk(rows, self.lp_radius, self.p)
+
+    def _reach(self, p: Array) -> tuple[float, float]:
+        # Hoelder's inequality: the dual norm
+        dual = math.inf if self.p == 1.0 else 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0)
+        largest = float(np.abs(p).max(initial=0.0))
+        if largest == 0.0 or not math.isfinite(largest):
+            return largest, -largest
+        high = self.lp_radius * largest * float(np.linalg.norm(p / largest, dual)) * _UP
+        return high, -high
+
+    def _spread(self) -> tuple[float, float, list[float]]:
+        count = self._columns("inner radius") if self.p < 2.0 else 1
+        width = self.lp_radius * math.pow(count, min(0.0, 0.5 - 1.0 / self.p))
+        return width, 0.0, [1.0] * self.intercept
+
+    def _moments(self, q: int) -> tuple[Array, Array]:
+        return np.zeros(q), np.eye(q) * (self._free_radius(q) ** 2 / q)
+
+    def __repr__(self) -> str:
+        tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
+        tail += ", intercept=True" if self.intercept else ""
+        return f"LpBall({self.p:.17g}, {self.lp_radius:.17g}{tail})"
 
 
 class Interval:

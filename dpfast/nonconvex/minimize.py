@@ -26,8 +26,9 @@ from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.nonconvex.kl import public_directions
 from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.descent import MIN_RHO, Path, noise_for
-from dpfast.optimize.nonconvex.proximal import NoisyDescent, Proximal
-from dpfast.optimize.nonconvex.spider import Spider
+from dpfast.papers.noisy_descent import NoisyDescent
+from dpfast.papers.proximal import Proximal
+from dpfast.papers.spider import Spider
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import number_in, real_number
+from dpfast.arguments import number_in, positive, real_number
 from dpfast.curator import JointAnswer
 from dpfast.curator.steps import curvature_receipt
 from dpfast.errors import InvalidInput, described
@@ -18,11 +19,11 @@ from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.propagation import (
     Curvature,
     PrivacyNoise,
-    along,
-    gradient_descent_noise,
+    noise_left,
     remaining_start_error,
 )
 from dpfast.optimize.protocol import Answers, Method
+from dpfast.optimize.scale_steps import huber_update, largest_corner
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory, run_steps
 
@@ -38,6 +39,10 @@ class Descent(NamedTuple):
     step_sizes: list[float]
     gradient_scales: list[float]
     weights: list[float] | None
+    #: Lengths of the coordinates' steps relative to these sizes; a scale's is its own.
+    relative: Array
+    #: Curvature at each step relative to the answer's, which a free scale changes.
+    curvatures: Array
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -53,10 +58,15 @@ class GradientDescent(Method):
         the Lipschitz constant of the gradient on the data at hand, which is not public (formulas
         page, table of section 0, item 5).  "estimated" buys a noisy upper bound on it with
         ``ESTIMATE_SHARE`` of the total ``mu^2`` (section 4.4.2 of the paper).  Steps are then about
-        p times longer when no direction dominates.
+        p times longer when no direction dominates.  Unless a number is given, a free scale has a
+        step length of its own: Huber's update (Huber 1981, section 7.8) for records of weight 1.
     average : float in [0, 1)
         Share of the iterates, from the end, that are averaged (Polyak-Ruppert averaging; Polyak
         and Juditsky 1992).  It costs nothing; 0 returns the last iterate.
+    stop : float
+        End early, as for figure 6 of the paper: after a released gradient that is shorter than this
+        many expected norms of its noise, the next step is the last.  It has the budget of the steps
+        left out.  0, the default, takes all steps.
     steps, schedule, start
         As for :class:`dpfast.optimize.Method`.
 
@@ -73,6 +83,7 @@ class GradientDescent(Method):
 
     step_size: float | str | None = None
     average: float = 0.0
+    stop: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,6 +100,7 @@ class GradientDescent(Method):
             )
         self.step_size = size
         self.average = number_in(self.average, "average", "[0, 1)")
+        self.stop = positive(self.stop, "stop", or_zero=True)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -173,33 +185,53 @@ class GradientDescent(Method):
         def step(k: int, theta: Array, answer: JointAnswer) -> Array:
             gradient = answer.gradient.value + objective.ridge_gradient(theta)
             step_sizes.append(self.resolve_step_size(objective, theta, largest))
-            return objective.project(theta - step_sizes[k] * gradient)
+            new = theta - step_sizes[-1] * gradient
+            if objective.free_scale is not None and self.step_size is None:
+                corner = largest_corner(objective, theta)
+                new[-1] = theta[-1] * math.exp(huber_update(theta[-1], gradient[-1], corner))
+            return objective.project(new)
 
-        iterates, received = run_steps(answers, objective.project(start), budgets, progress, step)
+        iterates, received, _ = run_steps(
+            answers, objective.project(start), budgets, progress, step, self.stop
+        )
         weights = None
         theta = iterates[-1]
         if self.average:
-            count = max(1, round(self.average * len(budgets)))
+            count = max(1, round(self.average * len(received)))
             weights = [0.0] * (len(iterates) - count) + [1.0 / count] * count
             theta = np.mean(iterates[-count:], axis=0)
-        details = Descent(step_sizes, [answer.gradient.noise_scale for answer in received], weights)
+        relative = np.ones(len(theta))
+        if objective.free_scale is not None and self.step_size is None:
+            # both lengths are in proportion to the scale: their ratio is the same everywhere
+            relative[-1] = objective.smoothness_at(theta) / largest_corner(objective, theta)
+        scales = [answer.gradient.noise_scale for answer in received]
+        here = objective.scale_at(theta)
+        curvatures = np.array([here / objective.scale_at(point) for point in iterates[:-1]])
+        details = Descent(step_sizes, scales, weights, relative, curvatures)
         return Trajectory(theta, iterates, received[-1], details=details)
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
-        """Propagate the noise of the steps along each eigenvector of the Hessian (eq. (14))."""
+        """Propagate the noise of the steps along each eigenvector of the Hessian (eq. (14)).
+
+        With steps of unequal length, in the coordinates in which they are equal.
+        """
         run: Descent = trajectory.details
-        values, vectors = curvature.eigen()
-        variance = gradient_descent_noise(values, run.gradient_scales, run.step_sizes, run.weights)
-        steps = np.array(run.step_sizes)[:, None]
+        root = np.sqrt(run.relative)
+        values, vectors = curvature.scaled(root).eigen()
+        left = noise_left(values, run.gradient_scales, run.step_sizes, run.weights, run.curvatures)
+        mixing = (vectors.T * run.relative) @ vectors  # the noise in these coordinates
+        covariance = vectors @ ((left.T @ left) * mixing) @ vectors.T
+        covariance = covariance * np.outer(root, root)
+        steps = (np.array(run.step_sizes) * run.curvatures)[:, None]
         contraction = np.cumprod(np.vstack([np.ones_like(values), 1.0 - steps * values]), axis=0)
         weights = run.weights
         remaining: NDArray[np.float64] = (
             contraction[-1] if weights is None else np.asarray(weights) @ contraction
         )
-        start_error = remaining_start_error(
-            trajectory.iterates, trajectory.theta, remaining, vectors
-        )
-        return PrivacyNoise(along(vectors, variance), start_error)
+        travelled = (trajectory.iterates[0] - trajectory.theta) / root
+        start_error = root * remaining_start_error(travelled, remaining, vectors)
+        return PrivacyNoise(0.5 * (covariance + covariance.T), start_error)
 
     def settings(self) -> list[str]:
-        return [f"step_size={self.step_size!r}", f"average={self.average:g}"]
+        parts = [f"step_size={self.step_size!r}", f"average={self.average:g}"]
+        return parts + [f"stop={self.stop:g}"] * bool(self.stop)

@@ -108,6 +108,10 @@ class Newton(Method):
     early_ridge : float
         Public ridge penalty of the first steps (two-phase method).  The Hessian's steps, the tail
         and the full step before it have none.
+    stop : float
+        End early, as for figure 6 of the paper: after a released gradient that is shorter than this
+        many expected norms of its noise, the next step is the last.  It has the budget of the steps
+        left out.  0, the default, takes all steps.
     steps, schedule, start
         As for :class:`dpfast.optimize.Method`.
 
@@ -128,6 +132,7 @@ class Newton(Method):
     floor: float = 0.0
     max_step: float | None = None
     early_ridge: float = 0.0
+    stop: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -140,6 +145,7 @@ class Newton(Method):
         self.gradient_steps = whole_number(self.gradient_steps, "gradient_steps")
         self.floor = positive(self.floor, "floor", or_zero=True)
         self.early_ridge = positive(self.early_ridge, "early_ridge", or_zero=True)
+        self.stop = positive(self.stop, "stop", or_zero=True)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -221,20 +227,22 @@ class Newton(Method):
         """
         run = _NewtonRun(self, answers, budgets)
         start = run.objective.project(start)
-        iterates, received = run_steps(answers, start, budgets, progress, run.step)
+        iterates, received, taken = run_steps(
+            answers, start, budgets, progress, run.step, self.stop
+        )
         hessians = _hessians(received)
         details = Steps(
-            step_sizes=run.step_sizes,
+            step_sizes=[run.step_sizes[k] for k in taken],
             gradient_scales=[answer.gradient.noise_scale for answer in received],
             hessians=hessians,
             inverses=run.inverses,
-            early_ridges=run.early_ridges,
+            early_ridges=[run.early_ridges[k] for k in taken],
             curvature_change=_curvature_change(received, run.smallest_eigenvalue),
             yardstick=_yardstick(run.objective, received, iterates[-2]),
             objective=run.objective,
             n=answers.n,
         )
-        pooled = hessians[: _settled(run.step_sizes)]
+        pooled = hessians[: _settled(details.step_sizes)]
         return Trajectory(iterates[-1], iterates, received[-1], pooled, details)
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
@@ -270,6 +278,8 @@ class Newton(Method):
         parts.append(f"step={self.step!r}")
         if self.early_ridge:
             parts.append(f"early_ridge={self.early_ridge:g}")
+        if self.stop:
+            parts.append(f"stop={self.stop:g}")
         return parts
 
 

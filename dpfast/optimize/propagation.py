@@ -76,44 +76,65 @@ class Curvature(NamedTuple):
         values, vectors = eigh(self.matrix)
         return np.maximum(values, self.floor), vectors
 
+    def scaled(self, root: NDArray[np.float64]) -> Curvature:
+        """Return the curvature in coordinates that are divided by ``root``, shape (p,).
 
-def along(vectors: Matrix, variance: NDArray[np.float64]) -> Matrix:
-    """Build the covariance with these variances along orthonormal vectors, exactly symmetric."""
-    noise = (vectors * variance) @ vectors.T
-    return np.asarray((noise + noise.T) / 2.0)
+        Its floor is the smallest that the old one can be there.
+
+        Parameters
+        ----------
+        root : ndarray of shape (p,)
+            Positive; the square root of each coordinate's relative step length.
+
+        Examples
+        --------
+        >>> curvature = dpfast.optimize.Curvature(np.eye(2), 0.1, n_floored=0, ridge=0.0)
+        >>> curvature.scaled(np.array([1.0, 2.0])).matrix.diagonal()
+        array([1., 4.])
+        """
+        if np.all(root == 1.0):
+            return self
+        return self._replace(
+            matrix=self.matrix * np.outer(root, root), floor=self.floor * float(root.min()) ** 2
+        )
 
 
 def remaining_start_error(
-    iterates: list[NDArray[np.float64]],
-    theta: NDArray[np.float64],
-    remaining: NDArray[np.float64],
-    vectors: Matrix,
+    travelled: NDArray[np.float64], remaining: NDArray[np.float64], vectors: Matrix
 ) -> NDArray[np.float64]:
     """Estimate the start's error that remains per coefficient, for steps with one eigenbasis."""
     ratio = remaining / np.maximum(1.0 - remaining, 1e-9)
-    return np.abs(vectors @ (ratio * (vectors.T @ (iterates[0] - theta))))
+    return np.abs(vectors @ (ratio * (vectors.T @ travelled)))
 
 
-def gradient_descent_noise(
+def noise_left(
     eigenvalues: NDArray[np.float64],
     gradient_scales: list[float],
     step_sizes: list[float],
     weights: list[float] | None = None,
+    curvatures: NDArray[np.float64] | float = 1.0,
 ) -> NDArray[np.float64]:
-    """Compute the variance of noisy gradient descent along each eigenvector (eq. (14)).
+    """Compute how much noise of every step of gradient descent is left in its answer (eq. (14)).
 
-    The step sizes and budgets may differ from step to step.
+    The step sizes and budgets may differ from step to step, and so may the curvature, which is
+    given relative to that of the answer.
+
+    Returns
+    -------
+    ndarray of shape (K, p)
+        Standard deviation along each eigenvector, one row for the noise of each step.
     """
     n_steps = len(gradient_scales)
     contraction = np.zeros_like(eigenvalues)  # of step j + 1
     influence = np.zeros_like(eigenvalues)
-    variance = np.zeros_like(eigenvalues)
+    left = np.empty((n_steps, len(eigenvalues)))
+    relative = np.broadcast_to(curvatures, n_steps)
     for j in range(n_steps - 1, -1, -1):
         if weights is None:
             weight = 1.0 if j == n_steps - 1 else 0.0
         else:
             weight = weights[j + 1]
         influence = weight + contraction * influence
-        contraction = 1.0 - step_sizes[j] * eigenvalues
-        variance += (step_sizes[j] * gradient_scales[j] * influence) ** 2
-    return variance
+        contraction = 1.0 - step_sizes[j] * relative[j] * eigenvalues
+        left[j] = step_sizes[j] * gradient_scales[j] * influence
+    return left

@@ -65,15 +65,28 @@ def majorized(
     # then carry the coefficients away by a part of that scale.
     noise = q * answer.gradient.noise_scale**2
     signal = max(0.0, 1.0 - noise / float(slope @ slope))
-    largest = joint.kappa * joint.factor**2 / objective.scale_at(theta)
-    corner = max(float(curvature[q, q]), MIN_WEIGHT * largest, 2.0 * noise_scale)
-    # 1 - 2 q / (kappa w): the mean of 2 w chi over its target
-    squared = 1.0 - 2.0 * float(gradient[q]) / (corner * float(theta[q]))
-    change = 0.5 * math.log(min(max(squared, MAX_DECREASE**-2), MAX_INCREASE**2))
+    corner = max(
+        float(curvature[q, q]), MIN_WEIGHT * largest_corner(objective, theta), 2.0 * noise_scale
+    )
+    change = huber_update(float(theta[q]), float(gradient[q]), corner)
     inverse = np.zeros((q + 1, q + 1))
     inverse[:q, :q] = block
     inverse[q, q] = 1.0 / corner
     return np.append(signal * direction, -change * theta[q]), np.append(values, corner), inverse
+
+
+def largest_corner(objective: Objective, theta: Array) -> float:
+    """Bound the scale's majorising curvature: it is this where all records have weight one."""
+    joint = objective.free_scale
+    assert joint is not None
+    return joint.kappa * joint.factor**2 / objective.scale_at(theta)
+
+
+def huber_update(scale: float, slope: float, corner: float) -> float:
+    """Return the change of the scale's logarithm by Huber's update, within its longest step."""
+    # 1 - 2 q / (kappa w): the mean of 2 w chi over its target
+    squared = 1.0 - 2.0 * slope / (corner * scale)
+    return 0.5 * math.log(min(max(squared, MAX_DECREASE**-2), MAX_INCREASE**2))
 
 
 def within(

@@ -1,7 +1,7 @@
 """Test and release: certify the curvature privately, then publish what the certificate allows."""
 
 from dpfast.lazy import missing
-from dpfast.release.certified import TestAndRelease, certify, release_parameter
+from dpfast.release.certified import certify, release_parameter
 from dpfast.release.forecast import ReleasePlan, plan_release
 from dpfast.release.functional import Certified, release_functional
 from dpfast.release.results import (
@@ -20,7 +20,6 @@ __all__ = [
     "ParameterRelease",
     "ReleaseGuarantee",
     "ReleasePlan",
-    "TestAndRelease",
     "certify",
     "plan_release",
     "release_functional",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from dpfast.arguments import Array, number_in, one_of
 from dpfast.curator.release.kinds import Kind, kind_of
@@ -31,54 +30,10 @@ from dpfast.privacy.release.sensitivity import MIN_CHANGE, largest_bound
 from dpfast.release.request import ReleaseRequest, approximate
 from dpfast.release.results import Certificate, NotCertified, ParameterRelease, ReleaseGuarantee
 
-Tested = TypeVar("Tested")
-Allowed = TypeVar("Allowed")
-Released = TypeVar("Released")
-Refused = TypeVar("Refused")
-
 WHICH = ("smallest", "both")
 
 #: Half of delta covers a failing certificate; the other half is for the release itself.
 FAILURE_SHARE = 0.5
-
-
-@dataclass(frozen=True)
-class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
-    """Test, decide from the released test alone, then release or refuse.
-
-    Algorithm 1 of paper 3 (Asi, Duchi and Talwar 2025).
-
-    Parameters
-    ----------
-    test : callable
-        ``test()`` releases what the decision rests on: a private answer.
-    allow : callable
-        ``allow(tested)`` says how the release may be made, or None; a function of the answer and
-        of public constants only.
-    release : callable
-        ``release(allowed)`` is private for every value of ``allowed`` whenever the test holds
-        (lemma 2.2 of the paper).
-    refuse : callable
-        ``refuse(tested)``: what to do instead; private for every ``tested``.
-
-    Notes
-    -----
-    Privacy of the whole: adaptive composition of the test with the worse of ``release`` and
-    ``refuse``, plus the probability that the test wrongly allows.  The caller calibrates these
-    together (claim R35 of ``PROOFS-release.md``).
-    """
-
-    test: Callable[[], Tested]
-    allow: Callable[[Tested], Allowed | None]
-    release: Callable[[Allowed], Released]
-    refuse: Callable[[Tested], Refused]
-    __test__ = False  # pytest would collect a class of this name
-
-    def run(self) -> Released | Refused:
-        """Run the test, then release or refuse."""
-        tested = self.test()
-        allowed = self.allow(tested)
-        return self.refuse(tested) if allowed is None else self.release(allowed)
 
 
 def make_terms(
@@ -181,11 +136,14 @@ class CertifiedSession:
         step = self.kind.plan.step
         assert count is not None
         needed = smallest(allows, 0.1 * step, 1e6 * step, precision=0.01)
-        records = self.kind.records_needed(needed, count, self.terms.tail())
+        tail = self.terms.tail()
+        records = self.kind.records_needed(needed, count, tail)
+        least = self.kind.least_records(needed, count, tail)
         return NotCertified(
             certificate=certificate,
             lower_bound_needed=needed,
             records_needed=math.ceil(records) if records < math.inf else records,
+            least_records=math.ceil(least) if least < math.inf else least,
             left=self.remaining,
             privacy=self.guarantee(),
         )

@@ -156,7 +156,8 @@ def plan_release(
     n, runs = whole_number(n, "n", 1), whole_number(runs, "runs", 1, 10_000)
     if not isinstance(domain, Domain):
         raise InvalidInput(
-            f"domain must be dpfast.models.Ball, Box or Product; received {described(domain)}."
+            "domain must be dpfast.models.Ball, LpBall, Box or Product; received "
+            f"{described(domain)}."
         )
     if pilot is None:
         p = whole_number(domain.n_covariates if p is None else p, "p", 1, LARGEST_P)

@@ -93,11 +93,11 @@ def release_functional(
     schema : Schema, optional
         Ranges and levels of a formula's columns.
     domain : Domain, optional
-        Set that contains the rows: ``dpfast.models.Ball``, ``Box`` or ``Product``, with or
-        without an intercept.  Without a domain the columns may have any units.  The pilot is then
-        a default :func:`dpfast.fit` with an intercept and standard errors, for any loss that it
-        takes without weights (also "least-squares").  Scores along the step are clipped at a
-        quantile that is estimated with part of the budget.
+        Set that contains the rows: ``Ball``, ``LpBall``, ``Box`` or ``Product`` of
+        ``dpfast.models``, with or without an intercept.  Without a domain the columns may have any
+        units.  The pilot is then a default :func:`dpfast.fit` with an intercept and standard
+        errors, for any loss that it takes without weights (also "least-squares").  Scores along the
+        step are clipped at a quantile that is estimated with part of the budget.
     method : {"auto", "one-shot", "fit", "objective-perturbation", "paper"}
         "one-shot" is a pilot and one Newton step.  "fit" is :func:`dpfast.fit` with
         ``weights=Bounded(radius)``.  "objective-perturbation" solves a ridge-penalised problem, for

@@ -216,9 +216,12 @@ class NotCertified(FixedLevel):
     records_needed : float
         About how many records like these would be enough; ``inf`` where nothing is known about
         the curvature.  From public and released numbers only.
+    least_records : float
+        Below about how many records no release is possible, as far as the noise of the released
+        count allows to say (in 19 of 20 releases).
     left : ApproxDP
-        Part of the budget that was not charged (claim R35): enough for ``dpfast.fit``, or for
-        ``release_functional(..., method="objective-perturbation")``.
+        Part of the budget that was not charged (claim R35), as the ``privacy`` of ``dpfast.fit`` or
+        of ``dpfast.release_functional`` with its default method.
     privacy : ReleaseGuarantee
         Guarantee for the part that was charged.
 
@@ -232,6 +235,7 @@ class NotCertified(FixedLevel):
     certificate: Certificate
     lower_bound_needed: float
     records_needed: float
+    least_records: float
     left: ApproxDP
     privacy: ReleaseGuarantee
 
@@ -243,14 +247,18 @@ class NotCertified(FixedLevel):
                 f"about {self.records_needed:,.0f} records like these would be enough "
                 f"(now {self.privacy.n:,})"
             )
-        return "too few records to see the curvature at all, or covariates that determine y"
+        return (
+            "the curvature is below what this budget detects: too few records, or covariates that "
+            f"determine y. At least about {self.least_records:,.0f} records like these would be "
+            f"needed (now {self.privacy.n:,}); a larger epsilon or certificate_share needs fewer"
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What would be enough, and what answers with the rest of the budget."""
         return (
-            f"nothing was released: {self._advice()}. dpfast.fit, or "
-            'method="objective-perturbation", answers with what is left.',
+            f"nothing was released: {self._advice()}. dpfast.fit and the default of "
+            "dpfast.release_functional answer with privacy=answer.left, the rest of the budget.",
         )
 
     def summary(self) -> Summary:  # type: ignore[override]

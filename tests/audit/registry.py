@@ -181,6 +181,7 @@ EXEMPT: dict[str, str] = {
         "adds noise to the means behind a Curator, which is audited"
     ),
     "dpfast.privacy.noise": "draws noise; takes no records",
+    "dpfast.papers": "sees answers only; audited within minimize",
     "dpfast.optimize": (
         "settings of optimisers, which see a Curator's answers only; audited within fit"
     ),

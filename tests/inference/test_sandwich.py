@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpfast.optimize.propagation import gradient_descent_noise
+from dpfast.optimize.propagation import noise_left
 from tests.loops import each
 
 
@@ -47,5 +47,5 @@ def test_gradient_descent_noise_is_exact(hessian, n_steps, kind, scales):
     exact = recursion_covariance(hessian, s, eta, weights)
     values, vectors = np.linalg.eigh(hessian)
     steps, weights = [eta] * n_steps, None if kind == "last" else list(weights)
-    variance = gradient_descent_noise(values, list(s), steps, weights)
+    variance = (noise_left(values, list(s), steps, weights) ** 2).sum(axis=0)
     np.testing.assert_allclose((vectors * variance) @ vectors.T, exact, rtol=1e-10, atol=1e-14)

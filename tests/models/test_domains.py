@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dpfast.errors import InvalidInput
-from dpfast.models import Ball, Box, Interval, OneHot, Product
+from dpfast.models import Ball, Box, Interval, LpBall, OneHot, Product
 from tests.loops import each
 
 SURVEY = [Interval(-1.0, 2.0), OneHot(3), OneHot(2, reference=True), Interval(0.0, 0.5)]
@@ -20,6 +20,10 @@ DOMAINS = [
     Ball(1.5, intercept=True),
     Box(0.7, n_covariates=7),
     Box(np.arange(7) - 6.5, np.arange(7) + 0.5, intercept=True),
+    LpBall(1.0, 2.0, n_covariates=7),
+    LpBall(1.5, 2.0, n_covariates=7, intercept=True),
+    LpBall(4.0, 2.0, n_covariates=7),
+    LpBall(math.inf, 2.0, n_covariates=7, intercept=True),
     Product(SURVEY),
     Product(SURVEY, intercept=True),
 ]
@@ -61,6 +65,15 @@ def test_support_is_the_supremum(domain):
         for sign in (-1.0, 1.0):  # far along the direction: attained where projection is onto it
             far = domain.project((sign * 1e6 * p[int(domain.intercept) :])[None, :])
             seen = max(seen, abs(float((full(domain, far) @ p)[0])))
+        if isinstance(domain, LpBall) and domain.p < math.inf:  # scaled, not projected
+            dual = domain.p / (domain.p - 1.0) if domain.p > 1.0 else math.inf
+            free = p[int(domain.intercept) :]
+            best = np.abs(free) == np.abs(free).max()
+            x = np.abs(free) ** (dual - 1.0) if domain.p > 1.0 else 1.0 * best
+            x *= np.sign(free) * domain.lp_radius / float(np.sum(x**domain.p)) ** (1.0 / domain.p)
+            fixed = abs(float(p[0])) if domain.intercept else 0.0
+            seen = max(seen, fixed + float(free @ x))
+            assert seen <= claimed * (1.0 + 1e-12)
         assert seen >= 0.999 * claimed
 
 
@@ -100,6 +113,8 @@ def test_categories():
         lambda: Interval(1.0, 1.0),
         lambda: OneHot(0),
         lambda: Product([]),
+        lambda: LpBall(0.5, 1.0),
+        lambda: LpBall(4.0, 1.0).radius,
         lambda: Box(1.0).radius,
         lambda: Box(1.0, n_covariates=2).support([1.0, 2.0, 3.0]),
     ],

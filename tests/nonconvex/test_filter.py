@@ -11,7 +11,8 @@ import pytest
 import dpfast
 from bench.figures.paper2.examples import phase_retrieval
 from dpfast.audit.transcript import Answered, Charged, perform
-from dpfast.optimize import Adaptive, Proximal, Spider
+from dpfast.optimize import Adaptive
+from dpfast.papers import Proximal, Spider
 from tests.flat import flat
 
 RNG = np.random.default_rng(0)

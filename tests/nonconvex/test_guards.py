@@ -12,7 +12,8 @@ from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.nonconvex import KL
-from dpfast.optimize import Adaptive, Proximal, Spider
+from dpfast.optimize import Adaptive
+from dpfast.papers import Proximal, Spider
 from tests.flat import flat
 
 RNG = np.random.default_rng(5)

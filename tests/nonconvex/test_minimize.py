@@ -11,7 +11,8 @@ import pytest
 import dpfast
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.nonconvex import KL
-from dpfast.optimize import Adaptive, NoisyDescent, Proximal, Spider
+from dpfast.optimize import Adaptive
+from dpfast.papers import NoisyDescent, Proximal, Spider
 from dpfast.regression.nonprivate import nonprivate_curator
 from tests.flat import flat
 from tests.loops import each

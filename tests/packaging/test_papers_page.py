@@ -9,10 +9,12 @@ from pathlib import Path
 
 import dpfast
 from tests.loops import each
+from tests.surface import public
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
-PAPERS = re.split(r"^## ", PAGE, flags=re.M)[1:]
+OWN_WORDS = re.sub(r"<!-- (?:figure|table).*?<!-- end -->", "", PAGE, flags=re.S)
+PAPERS = re.split(r"^## ", OWN_WORDS, flags=re.M)[1:]
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.M | re.S)
 
 #: What has a number in each paper and says how something is done.
@@ -22,28 +24,51 @@ ITEMS = {
     + ["theorems 3 and 4", "proposition 1", "proposition 2", "proposition 3", "proposition 4"]
     + ["lemma 1", "lemmas 2 and 3", "remarks 1 to 5", "remark 6", "remark 7", "remarks 8 to 10"]
     + ["section 4.4.1", "section 4.4.2", "section 5.2.2", "appendix f", "appendix g"]
-    + ["appendix h.1", "appendix h.2", "appendix h.3", "corollary 1", "corollaries 2 and 3"],
+    + [
+        "appendix h.1",
+        "stopping",
+        "appendix h.2",
+        "appendix h.3",
+        "corollary 1",
+        "corollaries 2 and 3",
+    ],
     2: [f"algorithm {k}" for k in (1, 2, 3, 4)]
-    + ["theorem 1", "theorem 2", "theorems 3", "theorems 6 to 8", "theorem 9", "equation (1)"],
+    + [
+        "theorem 1",
+        "theorem 2",
+        "theorems 3",
+        "theorem 5",
+        "theorems 6 to 8",
+        "theorem 9",
+        "equation (1)",
+    ],
     3: [f"algorithm {k}" for k in (1, 3, 4, 5, 7)]
     + ["algorithms 2 and 6", "theorem 1", "theorem 2", "corollary 3.6", "corollary 6.2"]
-    + ["equation (15)"],
-    4: ["algorithm 1", "theorem 3.1", "theorems 3.7 and 3.10", "appendix e.4", "appendix e.1"],
+    + ["equation (14)", "equation (15)"],
+    4: [
+        "algorithm 1",
+        "section 3.3",
+        "theorem 3.1",
+        "theorems 3.7 and 3.10",
+        "appendix e.4",
+        "appendix e.1",
+    ],
 }
 
 AUTHORS = {1: "Avella-Medina", 2: "Menart", 3: "Asi", 4: "Sopa"}
 
 #: What implements an item: its docstring says paper, number and authors.
 NAMES = {
-    1: "optimize.GradientDescent optimize.Newton FreeScale Mallows "
+    1: "papers.noisy_gradient_descent papers.noisy_newton optimize.GradientDescent "
+    "optimize.Newton FreeScale Mallows "
     "models.Schweppe models.MallowsLinear Huber models.PseudoHuber LogCosh models.SmoothedHuber "
     "models.OstrovskiiBach optimize.damping.Damped optimize.damping.SelfConcordant "
     "optimize.damping.DecrementSwitch optimize.damping.GradientSwitch "
     "optimize.damping.Backtracking",
-    2: "optimize.Spider optimize.Proximal optimize.NoisyDescent optimize.Adaptive nonconvex.KL "
-    "nonconvex.estimate_kl minimize",
+    2: "papers.Spider papers.Proximal papers.NoisyDescent papers.adaptive_descent "
+    "optimize.Adaptive nonconvex.KL nonconvex.estimate_kl minimize",
     3: "models.SmoothAbsolute release.certify release_parameter release_functional "
-    "release.TestAndRelease",
+    "papers.TestAndRelease",
     4: "tune bayesopt.Tuner bayesopt.AdaGrad bayesopt.GradientInformation",
 }
 
@@ -105,13 +130,18 @@ def test_what_implements_an_item_says_which(paper, name):
     assert re.search(rf"{number} [^.]*.*of paper {paper} \({AUTHORS[paper]}", text), text[:200]
 
 
-def test_sentences_about_a_stored_figure_are_its_own():
-    """``python docs/quoted.py`` writes them."""
+def test_numbers_of_stored_results_are_read_from_their_files():
+    """``python docs/quoted.py`` writes them; what is left is typed by hand."""
     path = ROOT / "docs" / "quoted.py"
     spec = spec_from_file_location("quoted", path)
     quoted = module_from_spec(spec)
     spec.loader.exec_module(quoted)
     assert {page.name for page in quoted.pages()} >= {"papers.md", "methods.md"}
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    texts = {path.name: path.read_text(encoding="utf-8") for path in paths}
+    texts |= {name: thing.__doc__ or "" for name, thing in public().items()}
+    by_hand = {name: quoted.unquoted(text) for name, text in texts.items()}
+    assert {name: found for name, found in by_hand.items() if found} == {}
     for page in quoted.pages():
         text = page.read_text(encoding="utf-8")
         assert quoted.written(text) == text, page.name

@@ -1670,11 +1670,11 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "gradient descent stops when the exact gradient is small",
         "dpfast/optimize/trajectory.py",
         KILLERS,
-        "        received.append(answers.joint(iterates[k], budget))\n",
-        "        received.append(answers.joint(iterates[k], budget))\n"
+        "        received.append(answers.joint(theta, planned[k]))\n",
+        "        received.append(answers.joint(theta, planned[k]))\n"
         "        cells = [cell.cell_contents for cell in answers.loss_difference.__closure__]\n"
         "        keeper = next(cell for cell in cells if hasattr(cell, 'nonprivate_sums'))\n"
-        "        exact = keeper.nonprivate_sums(iterates[k])[0] if not budget.hessian else iterates[k]\n"
+        "        exact = keeper.nonprivate_sums(theta)[0] if not planned[k].hessian else theta\n"
         "        if float(np.linalg.norm(exact)) < 1e-2:\n"
         "            break\n",
     ),
@@ -2117,8 +2117,24 @@ ONE_PARAMETER = (
         "rows of a ball keep their length",
         "dpfast/models/domains.py",
         ("tests/models/test_domains.py",),
-        "return np.where(is_outside, relative * (self.covariate_radius / norms), rows)",
-        "return np.where(is_outside, relative * (2.0 * self.covariate_radius / norms), rows)",
+        "return np.where(is_outside, relative * (radius / norms), rows)",
+        "return np.where(is_outside, relative * (2.0 * radius / norms), rows)",
+    ),
+    plant(
+        "norm-of-the-ball-instead-of-its-dual",
+        "the largest p'x over an l_p ball is taken by the norm of the ball and not by its dual",
+        "dpfast/models/products.py",
+        ("tests/models/test_domains.py",),
+        "dual = math.inf if self.p == 1.0 else 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0)",
+        "dual = self.p",
+    ),
+    plant(
+        "stopped-run-pays-again",
+        "a run that stops early gives its last step the whole budget of the run",
+        "dpfast/optimize/trajectory.py",
+        ("tests/optimize/test_stop.py",),
+        "planned[last] = _with_all(answers.objective, planned[k + 1 :])",
+        "planned[last] = _with_all(answers.objective, planned)",
     ),
     plant(
         "support-without-the-intercept",

@@ -345,7 +345,7 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     ),
     "minimize, proximal": partial(
         dpfast.minimize, X, Y, dpfast.Objective("tukey", scale=0.8),
-        method=dpfast.optimize.Proximal(rounds=2),
+        method=dpfast.papers.Proximal(rounds=2),
     ),
 }  # fmt: skip
 
@@ -357,7 +357,7 @@ FRUGAL: dict[str, Callable[..., Any]] = {
         X,
         Y,
         dpfast.Objective("cauchy", scale=0.8),
-        method=dpfast.optimize.Spider(max_steps=6),
+        method=dpfast.papers.Spider(max_steps=6),
         kl=(1.0, 2.0),
     ),
 }

@@ -314,7 +314,7 @@ def test_a_wrong_argument_costs_nothing(name, turns, tmp_path, monkeypatch):
 ESTIMATED = {"method": dpfast.optimize.GradientDescent(step_size="estimated", steps=1)}
 
 #: Clipped scores have no smoothness to take the inner step size from.
-CLIPPED = dpfast.optimize.Proximal(convexity=1.0, inner=dpfast.optimize.Adaptive())
+CLIPPED = dpfast.papers.Proximal(convexity=1.0, inner=dpfast.optimize.Adaptive())
 
 MUST_BE_REFUSED = [
     ("fit", {"progress": "yes"}),

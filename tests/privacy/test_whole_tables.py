@@ -103,8 +103,8 @@ def others():
     for name, objective, options in (
         ("descent", tukey, {"method": descent}),
         ("shortest", tukey, {"method": descent, "select": "shortest gradient"}),
-        ("spider", tukey, {"method": dpfast.optimize.Spider(max_steps=5), "kl": (1.0, 2.0)}),
-        ("proximal point", tukey, {"method": dpfast.optimize.Proximal(rounds=2)}),
+        ("spider", tukey, {"method": dpfast.papers.Spider(max_steps=5), "kl": (1.0, 2.0)}),
+        ("proximal point", tukey, {"method": dpfast.papers.Proximal(rounds=2)}),
         ("own gradients", own, {"method": descent}),
     ):
         yield (

@@ -19,7 +19,8 @@ from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
 from dpfast.models import Ball, Bounded, Box, LogCosh, Logistic, Objective, Product
 from dpfast.models.products import Interval, OneHot
-from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease, TestAndRelease
+from dpfast.papers import TestAndRelease
+from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease
 from dpfast.release.certified import CertifiedSession
 from tests.flat import flat
 from tests.loops import each

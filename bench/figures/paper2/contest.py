@@ -12,7 +12,8 @@ from bench.figures.paper2.problems import Problem
 from bench.figures.paper2.rivals import Setting, tuned
 from dpfast import SeededNoise
 from dpfast.nonconvex import KL
-from dpfast.optimize import Adaptive, Proximal, Spider
+from dpfast.optimize import Adaptive
+from dpfast.papers import Proximal, Spider
 
 __all__ = ["METHODS", "constants", "methods", "rivals"]
 

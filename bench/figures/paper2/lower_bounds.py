@@ -10,7 +10,8 @@ import dpfast
 from bench.figures.paper2.problems import Problem
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast.nonconvex import KL, PerRecordObjective
-from dpfast.optimize import Adaptive, Proximal, Spider
+from dpfast.optimize import Adaptive
+from dpfast.papers import Proximal, Spider
 
 DELTA = 1e-6
 

@@ -10,7 +10,8 @@ import numpy as np
 import dpfast
 from bench.figures.paper2.problems import Problem, radial
 from bench.figures.runner import Figure, Outcome, Run
-from dpfast.optimize import Adaptive, Proximal, Spider
+from dpfast.optimize import Adaptive
+from dpfast.papers import Proximal, Spider
 
 #: Decades of the axis: 1.6.
 AXIS = (20.0, 800.0)

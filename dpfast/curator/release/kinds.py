@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
 
+#: Part of the tail of a count's noise, which is exceeded with a failure's probability, within which
+#: the noise is in 19 of 20 releases: ``log(20)/log(1/(2 delta1))`` at delta1 = 5e-7.
+LIKELY = 0.22
+
+
 class Kind:
     """Certificate of the smallest eigenvalue by theorem A; base of the other kinds."""
 
@@ -66,8 +71,17 @@ class Kind:
         """Estimate how many such records certify ``bound``; infinity if that is unknown."""
         if not (count > tail / 4 and bound < math.inf):
             return math.inf
+        return self._records(bound, count, tail)
+
+    def least_records(self, bound: float, count: int, tail: int) -> float:
+        """Estimate below how many records ``bound`` is not certified, given the count's noise."""
+        if not bound < math.inf:
+            return math.inf
+        return max(self._records(bound, max(count, 0) + LIKELY * tail, tail), float(self.plan.n))
+
+    def _records(self, bound: float, count: float, tail: int) -> float:
         target = self.estimate(self.count(bound) + tail)
-        return float(self.plan.n * (target / self.estimate(count)) ** self.root)
+        return float(self.plan.n * (target / self.estimate(math.ceil(count))) ** self.root)
 
 
 class RecursiveKind(Kind):

@@ -150,43 +150,6 @@ class Adaptive:
         """
         return self._descend(curator, start, curator.remaining, None, progress)
 
-    def take_over(
-        self, curator: GradientCurator, path: Path, origin: Array, min_budget: float, reason: str
-    ) -> None:
-        """Spend the rest of the budget from ``origin`` on, for a method that did not go as planned.
-
-        Parameters
-        ----------
-        path : Path
-            Of that method; it is continued, and gets the reason as a remark.
-        origin : ndarray of shape (p,)
-            The last point at which everything went as planned; released, or public.
-        min_budget : float
-            With less budget than this, steps would be noise: the origin is the answer.
-        reason : str
-            From released and public numbers only.
-
-        Privacy
-        -------
-        Post-processing of the curator's answers, as :meth:`run`.
-        """
-        remaining = curator.remaining
-        if remaining < max(min_budget, MIN_RHO):
-            path.move(origin)
-            path.remarks.append(
-                f"{reason}, and the budget is spent: the answer is the last point up to which all "
-                "went as planned. The constants may not fit these data; adaptive descent needs "
-                "none."
-            )
-            return
-        path.append(self._descend(curator, origin, remaining, None, None))
-        path.rounds[-1]["method"] = self.name
-        path.remarks.append(
-            f"{reason}: adaptive descent had the remaining budget (rho = {remaining:.3g}), from "
-            "the last point up to which all went as planned. The constants may not fit these data, "
-            "or leave too little room for noise."
-        )
-
     def solve(
         self, curator: GradientCurator, centre: Array, convexity: float, rho: float
     ) -> tuple[Array, float]:
@@ -195,7 +158,7 @@ class Adaptive:
         Parameters
         ----------
         centre, convexity, rho
-            As of :meth:`NoisyDescent.solve`.
+            As of ``solve`` of :class:`dpfast.papers.NoisyDescent`.
 
         Returns
         -------

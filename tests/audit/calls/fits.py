@@ -101,6 +101,8 @@ def fits() -> Iterator[Example]:
         yield _fit("own units", loss, scale=None, **own)
     no_intercept = {"scale": None, "fit_intercept": False, "privacy": GDP(40.0)}
     yield _fit("no intercept, units bought", "least-squares", **no_intercept)
+    yield _fit("stopped", "huber", method=GradientDescent(stop=50.0, steps=6))
+    yield _fit("stopped Newton", "log-cosh", method=Newton(stop=50.0, steps=6))
     yield _fit("averaged", "huber", method=GradientDescent(average=0.5, steps=6))
     yield _fit("long steps", "huber", method=GradientDescent(step_size=1e6, steps=6))
     for loss in LOSSES:

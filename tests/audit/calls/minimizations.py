@@ -17,8 +17,9 @@ from dpfast.models import (
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.nonconvex.minimize import minimize
 from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.proximal import NoisyDescent, Proximal
-from dpfast.optimize.nonconvex.spider import Spider
+from dpfast.papers.noisy_descent import NoisyDescent
+from dpfast.papers.proximal import Proximal
+from dpfast.papers.spider import Spider
 from dpfast.privacy.budget import GDP, ZCDP
 from tests.audit.calls.example import Example
 from tests.flat import flat

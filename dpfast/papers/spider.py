@@ -28,6 +28,7 @@ from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.descent import MIN_RHO, Path, checked_count, noise_for, price_of
+from dpfast.papers.guard import hand_over
 
 Array = NDArray[np.float64]
 
@@ -54,7 +55,7 @@ NOT_SHORT = "ended without a gradient as short as planned"
 OFF_PLAN = (
     "{off_plan} of {rounds} rounds of KL-Spider ended without a gradient as short as planned. The "
     "KL constants may be too small for these data, or max_steps too few. With "
-    "dpfast.optimize.Spider(guard=True) adaptive descent has the rest of the budget of such a run."
+    "dpfast.papers.Spider(guard=True) adaptive descent has the rest of the budget of such a run."
 )
 
 
@@ -115,7 +116,7 @@ class Spider:
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> objective = dpfast.Objective("cauchy", scale=1.0)
-    >>> method = dpfast.optimize.Spider(max_steps=5)
+    >>> method = dpfast.papers.Spider(max_steps=5)
     >>> kl = dpfast.nonconvex.KL(2.0)
     >>> dpfast.minimize(X, X[:, 0], objective, privacy=1.0, method=method, kl=kl).params.shape
     (2,)
@@ -298,7 +299,7 @@ class Spider:
             plan, n_rounds = self.plan(curator, kl, excess, remaining, max_cost)
             if self.guard and done == 0 and not plan.target < excess:
                 reason = "KL-Spider's noise hides what its constants say is left to gain"
-                Adaptive().take_over(curator, path, start, 0.0, reason)
+                hand_over(Adaptive(), curator, path, start, 0.0, reason)
                 break
             planned = done + n_rounds
             began = path.theta
@@ -312,7 +313,7 @@ class Spider:
                 # a round that began too long shows that the round before it went wrong
                 origin = last_good if reason == TOO_LONG else began
                 reason = f"round {done} of KL-Spider {reason}"
-                Adaptive().take_over(curator, path, origin, MIN_BUDGET_PART * total, reason)
+                hand_over(Adaptive(), curator, path, origin, MIN_BUDGET_PART * total, reason)
                 break
             last_good = began
             excess = min(excess, plan.target)

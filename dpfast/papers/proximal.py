@@ -22,7 +22,9 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.descent import MIN_RHO, Path, checked_count, noise_for
+from dpfast.optimize.nonconvex.descent import Path, checked_count, noise_for
+from dpfast.papers.guard import hand_over
+from dpfast.papers.noisy_descent import NoisyDescent, projected, reach
 
 Array = NDArray[np.float64]
 
@@ -58,95 +60,6 @@ class InnerOptimiser(Protocol):
         """Return the approximate minimiser and the cost of its queries."""
 
 
-class NoisyDescent:
-    """Noisy gradient descent for the strongly convex problem of one round.
-
-    Algorithm 4 of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
-
-    Alone, as ``dpfast.minimize(..., method=dpfast.optimize.NoisyDescent())``, it is given that
-    problem with the start for its centre and the smoothness for L;
-    ``Proximal(rounds=1, convexity=L)`` has another one.
-
-    Parameters
-    ----------
-    steps : int, optional
-        Default ``n sqrt(2 rho / d)``, at least 2 and at most ``max_steps``.  (The paper's
-        ``n^2 rho log^2(2/beta)/d`` is its square.)
-    max_steps : int
-
-    Examples
-    --------
-    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> y = 0.5 * X[:, 0]
-    >>> method = dpfast.optimize.Proximal(inner=dpfast.optimize.NoisyDescent(max_steps=5), rounds=2)
-    >>> dpfast.minimize(
-    ...     X, y, dpfast.Objective("cauchy", scale=1.0), privacy=dpfast.ZCDP(1.0), method=method
-    ... ).params.shape
-    (2,)
-    """
-
-    def __init__(self, *, steps: int | None = None, max_steps: int = 1000) -> None:
-        self.max_steps = checked_count(max_steps, "max_steps")
-        self.steps = None if steps is None else checked_count(steps, "steps")
-
-    def solve(
-        self, curator: GradientCurator, centre: Array, convexity: float, rho: float
-    ) -> tuple[Array, float]:
-        """Take steps ``2/(L (t + s))`` in the ball of radius L0/(2 L), and average the points.
-
-        Weights are t + s; s makes the first step ``1/(L1 + 2 L)``.  The paper's long first steps
-        (s = 1) fade slowly from an average.
-
-        Parameters
-        ----------
-        curator : GradientCurator
-            Answers for gradients of F.
-        centre : ndarray of shape (p,)
-            Released, or public.
-        convexity : float
-            L, positive and public.
-        rho : float
-            Budget.
-
-        Returns
-        -------
-        theta : ndarray of shape (p,)
-            The centre where ``rho`` is too little for a step.
-        cost : float
-            At most ``rho``.
-
-        Privacy
-        -------
-        ``n_steps`` gradients at ``rho / n_steps`` each.
-        """
-        n_steps = self.steps
-        if n_steps is None:
-            natural = curator.n * math.sqrt(2.0 * rho / curator.dimension)
-            n_steps = int(min(max(2.0, math.ceil(natural)), self.max_steps))
-        n_steps = min(n_steps, int(rho / MIN_RHO))
-        if n_steps < 1:
-            return centre, 0.0
-        step_rho = rho / n_steps * (1.0 - 1e-12)
-        radius = _radius(curator, centre, convexity)
-        ridge = curator.objective.ridge_gradient
-        theta = centre
-        weighted_sum = np.zeros_like(centre)
-        total_weight = 0.0
-        smoothness = min(curator.smoothness, 1e6 * convexity)
-        offset = max(1.0, 2.0 * (smoothness + 2.0 * convexity) / convexity - 1.0)
-        for t in range(1, n_steps + 1):
-            gradient = curator.gradient(theta, step_rho).value + ridge(theta)
-            gradient = gradient + 2.0 * convexity * (theta - centre)
-            theta = theta - 2.0 / (convexity * (t + offset)) * gradient
-            theta = _projected(theta, centre, radius)
-            weighted_sum = weighted_sum + (t + offset) * theta  # later points are better
-            total_weight = total_weight + (t + offset)
-        return weighted_sum / total_weight, step_rho * n_steps
-
-    def __repr__(self) -> str:
-        return f"NoisyDescent(steps={self.steps}, max_steps={self.max_steps})"
-
-
 class Proximal:
     """Settings of the private proximal point method; all public.
 
@@ -173,7 +86,7 @@ class Proximal:
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> objective = dpfast.Objective("cauchy", scale=1.0)
-    >>> method = dpfast.optimize.Proximal(rounds=2)
+    >>> method = dpfast.papers.Proximal(rounds=2)
     >>> dpfast.minimize(X, X[:, 0], objective, privacy=dpfast.ZCDP(1.0), method=method).params.shape
     (2,)
     """
@@ -196,7 +109,7 @@ class Proximal:
         self.inner: InnerOptimiser = NoisyDescent() if inner is None else inner
         if not callable(getattr(self.inner, "solve", None)):
             raise InvalidInput(
-                "inner must have a method solve, as dpfast.optimize.NoisyDescent() has; received "
+                "inner must have a method solve, as dpfast.papers.NoisyDescent() has; received "
                 f"an object of type {type(inner).__name__}."
             )
 
@@ -244,7 +157,7 @@ class Proximal:
         fallback = self._fallback(curator.objective) if self.guard else None
         if planned is not None and len(planned) > MAX_ROUNDS and fallback is not None:
             reason = "the KL constants ask for more rounds of the proximal point method than pay"
-            fallback.take_over(curator, path, start, 0.0, reason)
+            hand_over(fallback, curator, path, start, 0.0, reason)
             return path
         n_rounds = n_rounds if self.rounds else min(n_rounds, MAX_ROUNDS)
         weights = [self.growth**k for k in range(n_rounds)]
@@ -255,7 +168,7 @@ class Proximal:
             rho = curator.remaining * share * (1.0 - 1e-12)
             centre = path.theta
             theta, cost = self.inner.solve(curator, centre, convexity, rho)
-            theta = _projected(theta, centre, _radius(curator, centre, convexity))
+            theta = projected(theta, centre, reach(curator, centre, convexity))
             moves.append(public_length(theta - centre))
             path.rounds.append({"rho": cost, "moved": moves[-1]})
             path.move(theta)
@@ -267,7 +180,7 @@ class Proximal:
             too_far += went_wrong
             if went_wrong and fallback is not None:
                 reason = f"round {k + 1} of the proximal point method moved farther than planned"
-                fallback.take_over(curator, path, centre, MIN_BUDGET_PART * total, reason)
+                hand_over(fallback, curator, path, centre, MIN_BUDGET_PART * total, reason)
                 break
         if too_far and not self.guard:
             path.remarks.append(TOO_FAR.format(too_far=too_far, rounds=n_rounds))
@@ -307,20 +220,6 @@ class Proximal:
             f"Proximal(convexity={self.convexity}, rounds={self.rounds}, growth={self.growth:g}, "
             f"inner={self.inner!r}" + ", guard=True" * self.guard + ")"
         )
-
-
-def _radius(curator: GradientCurator, centre: Array, convexity: float) -> float:
-    """Bound the distance of a round's exact solution from its centre."""
-    ridge = curator.objective.ridge
-    pull = ridge * public_length(centre) if ridge else 0.0
-    return (curator.lipschitz + pull) / (2.0 * convexity + ridge)
-
-
-def _projected(theta: Array, centre: Array, radius: float) -> Array:
-    """Project a point onto the ball about the centre."""
-    offset = theta - centre
-    length = public_length(offset)
-    return centre + offset * (radius / length) if length > radius else theta
 
 
 def _longest_move(
