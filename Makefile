@@ -13,11 +13,12 @@ SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 
-.PHONY: help demo test test-all bench evidence bench-quick bench-compare lint hooks format mutants coverage proofs docs docs-check wheels clean
+.PHONY: help demo test test-fast test-all bench evidence bench-quick bench-compare lint hooks format mutants coverage proofs docs docs-check wheels clean
 
 help:
 	@echo "make demo      private wage regression on census microdata"
 	@echo "make test      the tests, without the slow ones"
+	@echo "make test-fast the tests of milliseconds, in a minute and a half"
 	@echo "make test-all  the tests, with the slow ones"
 	@echo "make bench     every benchmark suite (SUITE=kernels for one, ARGS=--quick)"
 	@echo "make bench-compare BASE=main   this tree against another commit, in alternation"
@@ -58,6 +59,9 @@ IN_PARALLEL := -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 test: $(VENV)/.built
 	$(BIN)/python -m pytest -m "not slow" $(IN_PARALLEL)
+
+test-fast: $(VENV)/.built
+	$(BIN)/python -m pytest -q -m "not slow" --fast $(IN_PARALLEL)
 
 test-all: $(VENV)/.built
 	$(BIN)/python -m pytest $(IN_PARALLEL)

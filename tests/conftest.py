@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,6 +27,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.slower import listed, name_of
 from tests.thinned import in_sixth, thin
 
 try:
@@ -87,6 +89,36 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+# ---- every test alone ----------------------------------------------------------------------------
+
+#: Generators that test modules keep, with their states before the first test.
+STATES: list[tuple[np.random.BitGenerator, Any]] = []
+
+
+def kept_generators(module: Any) -> Iterator[np.random.BitGenerator]:
+    """Generators, and those of seeded noise, among a module's names and dictionaries."""
+    from dpfast import SeededNoise
+
+    for value in vars(module).values():
+        for one in value.values() if type(value) is dict else (value,):
+            generator = one._generator if isinstance(one, SeededNoise) else one
+            if isinstance(generator, np.random.Generator):
+                yield generator.bit_generator
+
+
+def pytest_collection_finish() -> None:
+    modules = [module for name, module in sys.modules.items() if name.startswith("tests.")]
+    found = {id(one): one for module in modules for one in kept_generators(module)}
+    STATES[:] = [(one, one.state) for one in found.values()]
+
+
+@pytest.fixture(autouse=True)
+def same_draws() -> None:
+    """Each test draws the same numbers, whatever other tests of its process drew before."""
+    for generator, state in STATES:
+        generator.state = state
+
+
 # ---- two processes ------------------------------------------------------------------------------
 
 
@@ -100,6 +132,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sixth", type=int, choices=range(6), help="only a sixth of the tests, by their names"
     )
+    parser.addoption("--fast", action="store_true", help="without the tests of tests/slower.txt")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -114,9 +147,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=turn)
     sixth = config.getoption("--sixth")
     if sixth is not None:
-        left = [item for item in items if not in_sixth(item.nodeid, sixth)]
-        items[:] = [item for item in items if in_sixth(item.nodeid, sixth)]
-        config.hook.pytest_deselected(items=left)
+        leave_out(config, items, [item for item in items if not in_sixth(item.nodeid, sixth)])
+    if config.getoption("--fast"):
+        slower = listed()
+        leave_out(config, items, [item for item in items if name_of(item.nodeid) in slower])
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], left: list[pytest.Item]) -> None:
+    items[:] = [item for item in items if item not in set(left)]
+    config.hook.pytest_deselected(items=left)
 
 
 #: Modules whose costly fixture would be made once in each process: one process takes them whole.

@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 class Answers(Protocol):
     """Questions for optimisers and step rules; each answer is charged before it is drawn.
 
-    It has the methods of :class:`~dpfast.curator.Curator` that are private.  CONTRIBUTING.md has an
-    example of an optimiser that uses it.
+    It has the methods of :class:`~dpfast.curator.Curator` that are private.  The recipes of the
+    documentation have an optimiser that uses it.
 
     Other Parameters
     ----------------

@@ -23,7 +23,7 @@ from tests.flat import flat, weighted_fit
 from tests.loops import each
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
 NAMES: dict = {}
 exec(re.search(r"^```python\n(.*?class HeavyBall.*?)^```", PAGE, flags=re.M | re.S)[1], NAMES)
 HeavyBall = NAMES["HeavyBall"]

@@ -1,4 +1,4 @@
-"""Every file and every name exists that CONTRIBUTING and the page on the architecture mention."""
+"""Every file and name exists that CONTRIBUTING, its recipes and the architecture mention."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from pathlib import Path
 from tests.loops import each
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-BOTH = PAGE + (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+BOTH = PAGE + "".join(
+    (ROOT / page).read_text(encoding="utf-8")
+    for page in ("CONTRIBUTING.md", "docs/architecture.md")
+)
 RECIPES = dict(re.findall(r"^## (Add .*?)\n(.*?)(?=^## |\Z)", PAGE, flags=re.M | re.S))
 SUFFIXES = (".py", ".pyx", ".pxi", ".pyi", ".pxd", ".h", ".c", ".md", ".toml", ".yml", ".yaml")
 SOURCES = ("dpfast", "csrc", "tests", "docs", "bench", "setup.py", "pyproject.toml", "Makefile")

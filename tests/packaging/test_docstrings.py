@@ -2,7 +2,7 @@
 
 Each public function, class and method has parameters, returns, privacy where it spends or reads
 records, and an example; InvalidInput and what intervals take stand once, on the page of all names.
-CONTRIBUTING.md has the rules for methods and properties.
+docs/recipes.md has the rules for methods and properties.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def put(path: Path, before: str, new: str) -> None:
 
 def test_an_optimiser_takes_a_module_a_line_of_names_and_a_public_name(tmp_path):
     """Three files: what the recipe shows, word for word, fits by its name."""
-    recipe = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Add an optimiser")[1]
+    recipe = (ROOT / "docs/recipes.md").read_text(encoding="utf-8").split("## Add an optimiser")[1]
     shown = re.findall(r"```python\n(.*?)```", recipe, flags=re.S)[0]
     shutil.copytree(PACKAGE, tmp_path / "dpfast", ignore=shutil.ignore_patterns("__pycache__"))
     room = tmp_path / "dpfast" / "optimize"
