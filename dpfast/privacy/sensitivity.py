@@ -189,22 +189,30 @@ def _logistic(g: float, h: float, q: float) -> float:
     return max(value(1.0), inner)
 
 
-_STEP = 1.0 / 256.0
-_REACH = 32.0
+MAJORIZER_STEP = 1.0 / 256.0
+MAJORIZER_REACH = 32.0
+
+
+def _within_cell(g: float, h: float, q: float) -> float:
+    """Bound what a bracket exceeds its values at the ends of a cell by (claim C18)."""
+    return MAJORIZER_STEP * MAJORIZER_STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)
+
+
+def _beyond_grid(g: float, h: float, q: float) -> float:
+    """Bound a bracket beyond the last point of the grid (claim C18)."""
+    return g + q + h / (MAJORIZER_REACH * MAJORIZER_REACH)
 
 
 def _majorizer(coupling: str, g: float, h: float, q: float) -> float:
     """Bound the maximum over s of claim C18 for h = tanh(s)/s, beyond the grid as well."""
     tau2, h2, tau4 = _majorizer_table(coupling)
     on_grid = float(np.max(g * tau2 + h * h2 + q * tau4))
-    within_cell = _STEP * _STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)
-    outside_grid = g + q + h / (_REACH * _REACH)
-    return max(on_grid + within_cell, outside_grid)
+    return max(on_grid + _within_cell(g, h, q), _beyond_grid(g, h, q))
 
 
 @lru_cache(maxsize=2)
 def _majorizer_table(coupling: str) -> tuple[Any, Any, Any]:
-    s = np.arange(1, round(_REACH / _STEP) + 1) * _STEP
+    s = np.arange(1, round(MAJORIZER_REACH / MAJORIZER_STEP) + 1) * MAJORIZER_STEP
     tanh = np.tanh(s)
     tau = tanh if coupling == "log-cosh-majorizer" else 0.5 * (1.0 + tanh)
     at_zero = 0.0 if coupling == "log-cosh-majorizer" else 0.5

@@ -594,8 +594,8 @@ WRONG_JOINT_COST = (
         "maximum over a table without what lies between its entries",
         SENSITIVITY,
         KILLERS,
-        "within_cell = _STEP * _STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)",
-        "within_cell = 0.0",
+        "return MAJORIZER_STEP * MAJORIZER_STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)",
+        "return 0.0",
     ),
     plant(
         "meat-free-without-condition",

@@ -316,6 +316,10 @@ def translate(formulas: list[Formula]) -> list[str]:
 
 def constant(module: ModuleType, name: str) -> str:
     """Define a constant as the exact value that the code imports."""
-    value = getattr(module, name)
+    return define(name.lstrip("_"), getattr(module, name))
+
+
+def define(name: str, value: float) -> str:
+    """Define a name as a number, exactly."""
     assert isinstance(value, float | int) and math.isfinite(value)
-    return f"Definition {name.lstrip('_')} : R := {number(value)}. (* {value!r} *)"
+    return f"Definition {name} : R := {number(value)}. (* {value!r} *)"
