@@ -37,10 +37,12 @@ from dpfast.models.names import kind_of
 from dpfast.optimize.propagation import Curvature
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
 from dpfast.regression.quantiles.results import QuantileFits
+from dpfast.tables.cell_estimates import CellEstimates
 from dpfast.tables.distribution_table import DistributionTable
 from dpfast.tables.fitted import SubgroupFits
+from dpfast.tables.moments import ReleasedSums
 from dpfast.tables.prefix_noise import PrefixNoise
-from dpfast.tables.results import CellEstimates, CellTable, QuantileTable
+from dpfast.tables.results import CellTable, QuantileTable
 
 __all__ = ["load", "save"]
 
@@ -74,7 +76,7 @@ _KINDS: dict[str, Any] = {
         GDP, ZCDP, PureDP, ApproxDP, Guarantee, Charge, Sum, Maximum, Rows, Prepaid, Covariance,
         VarianceNoise, Curvature, NewRows, FormulaRows, OffsetRows, NaturalRows, Coding,
         Main, Arithmetic, Spline, Numeric, Categorical, Binary, Released,
-        PrefixNoise, *RESULTS,
+        PrefixNoise, ReleasedSums, *RESULTS,
     )
 }  # fmt: skip
 

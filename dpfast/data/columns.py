@@ -74,8 +74,8 @@ def _labels_of(table: Any) -> list[Any]:
     if type(table).__name__ == "Source":
         raise InvalidInput(
             "this function reads a table whose rows count alike and once: pass the table itself. "
-            "dpfast.fit, tables.fits, effects.two_stage and effects.cox take weights, persons or "
-            "offsets of dpfast.records."
+            "dpfast.fit, tables.counts, means, quantiles, distribution and fits, effects.two_stage "
+            "and effects.cox take weights, persons or offsets of dpfast.records."
         )
     if names is None:
         raise InvalidInput(

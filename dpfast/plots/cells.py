@@ -13,8 +13,9 @@ from dpfast.arguments import did_you_mean, names_given
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.degrees import coverage
 from dpfast.plots.figures import STYLES, canvas, finished, legend, look, panels, refuse_others, said
+from dpfast.tables.cell_estimates import CellEstimates
 from dpfast.tables.distribution_table import DistributionTable
-from dpfast.tables.results import CellEstimates, CellTable, QuantileTable
+from dpfast.tables.results import CellTable, QuantileTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,8 +12,9 @@ from dpfast.plots.processes import quantile_plot
 from dpfast.plots.searches import search_plot
 from dpfast.regression.forecast import Plan
 from dpfast.regression.quantiles.results import QuantileFits
+from dpfast.tables.cell_estimates import CellEstimates
 from dpfast.tables.distribution_table import DistributionTable
-from dpfast.tables.results import CellEstimates, CellTable, QuantileTable
+from dpfast.tables.results import CellTable, QuantileTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

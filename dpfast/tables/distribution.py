@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import real_array, whole_number
+from dpfast.curator.answers import Answer
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, described, understood
 from dpfast.fit_requests.request import Account
@@ -18,6 +19,7 @@ from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.tables.prefix_sums import MAX_BINS
+from dpfast.privacy.tables.sensitivity import count_square_factor, histogram_square_factor
 from dpfast.tables.distribution_table import DistributionTable, checked_probabilities
 from dpfast.tables.estimates import TableQuery
 from dpfast.tables.grouping import Grouping, grouping_of
@@ -51,7 +53,7 @@ def distribution(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> DistributionTable:
-    """Release the distribution of a column in each cell of up to two groupings.
+    """Release the distribution of a column in each cell of declared groupings.
 
     Counts below public thresholds have the noise of the square-root factorisation of prefix sums
     (Fichtenberger, Henzinger and Upadhyay 2023).  From one release follow any quantiles, shares
@@ -76,7 +78,8 @@ def distribution(
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claims T1 and T5).
+    ``privacy`` in total under replacement of one record, n public (claims T1 and T5), or of one
+    person with all rows (claims T9 and T10).
 
     Examples
     --------
@@ -108,7 +111,7 @@ def quantiles(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> QuantileTable:
-    """Estimate quantiles of a column in each cell of up to two groupings, with intervals.
+    """Estimate quantiles of a column in each cell of declared groupings, with intervals.
 
     This is :func:`dpfast.tables.distribution` and its ``quantiles``: the cost does not depend on
     how many quantiles are asked for.
@@ -125,7 +128,8 @@ def quantiles(
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claims T1 and T5).
+    ``privacy`` in total under replacement of one record, n public (claims T1 and T5), or of one
+    person with all rows (claims T9 and T10).
 
     Examples
     --------
@@ -192,19 +196,42 @@ class _Release:
         counted = query.cells.counts(self._mu_counts)
         inner = (self._edges[1:-1] - grouping.middles[0]) / grouping.halves[0]
         mapped = query.cells.distribution(inner, self._mu)
-        noise = PrefixNoise(len(self._edges) - 1, mapped.noise_scale, counted.noise_scale)
-        below = noise.below(mapped.value, counted.value)
+        weighted, squares = query.counted != "records", None
+        counts, histograms = counted.value, mapped.value
+        if weighted:
+            counts, histograms = counted.value[:, 0], mapped.value[0]
+            squares = self._squares(counted, mapped)
+        noise = PrefixNoise(
+            len(self._edges) - 1, query.unit * mapped.noise_scale, query.unit * counted.noise_scale
+        )
+        below = noise.below(query.unit * histograms, query.unit * counts)
         count_noise = math.sqrt(float(noise.variances()[1][-1]))
+        total = below[:, -1].reshape(grouping.shape)
         return DistributionTable(
-            by=grouping.by,
-            levels=grouping.levels,
             column=grouping.columns[0],
             edges=self._edges,
-            counts=below[:, -1].reshape(grouping.shape),
+            counts=total,
             count_noise=count_noise,
             least=query.threshold(count_noise),
+            suppressed=self._too_small(total, squares),
             below=below.reshape(*grouping.shape, -1),
             noise=noise,
-            n_records=query.cells.n,
-            privacy=query.guarantee(),
+            squares=squares,
+            **query.facts(),
         )
+
+    def _squares(self, counted: Answer, mapped: Answer) -> Array:
+        """Return sums of squared weights up to each edge by cell."""
+        of_counts, of_bins = count_square_factor(), histogram_square_factor()
+        noise = PrefixNoise(
+            len(self._edges) - 1, mapped.noise_scale / of_bins, counted.noise_scale / of_counts
+        )
+        below = noise.below(mapped.value[1] / of_bins, counted.value[:, 1] / of_counts)
+        return self._query.unit**2 * below.reshape(*self._query.grouping.shape, -1)
+
+    def _too_small(self, counts: Array, squares: Array | None) -> Any:
+        """Return which cells have a smaller effective sample than was stated; None if by count."""
+        if squares is None or self._query.counted != "population":
+            return None
+        with np.errstate(all="ignore"):
+            return ~(counts**2 / np.maximum(squares[..., -1], 0.0) >= self._query.least)

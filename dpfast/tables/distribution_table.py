@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +11,10 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage
-from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.table import Summary
-from dpfast.scaling.remarks import cell_remarks
+from dpfast.tables.by_cell import ByCell, normal_half_width
+from dpfast.tables.cell_estimates import CellEstimates
 from dpfast.tables.inequality import (
     Functional,
     gini_functional,
@@ -27,19 +25,19 @@ from dpfast.tables.inequality import (
     relative_share_functional,
 )
 from dpfast.tables.prefix_noise import PrefixNoise
-from dpfast.tables.results import CellEstimates, QuantileTable, normal_half_width
+from dpfast.tables.results import QuantileTable
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class DistributionTable(Result):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class DistributionTable(ByCell):
     """Noisy counts of a column below public thresholds, by cell.  Holds no records.
 
     Attributes
     ----------
-    by, levels, counts, count_noise, least, n_records, privacy
-        As in :class:`dpfast.tables.results.CellTable`.
+    by, levels, counts, count_noise, least, counted, suppressed, n_records, privacy
+        As in :class:`dpfast.tables.by_cell.ByCell`.
     column : str
     edges : ndarray of shape (bins + 1,)
         Public edges of the bins, in the column's own units.
@@ -47,6 +45,8 @@ class DistributionTable(Result):
         Noisy number of records up to the upper edge of each bin.  The last one is the count.
     noise : PrefixNoise
         Covariance of their noise.
+    squares : ndarray of shape (levels..., bins), optional
+        With weights or persons: noisy sums of squared weights up to the upper edge of each bin.
     warnings : tuple of str
         Whether few records have declared levels.
 
@@ -63,28 +63,15 @@ class DistributionTable(Result):
     True
     """
 
-    by: tuple[str, ...]
-    levels: tuple[tuple[Any, ...], ...]
     column: str
     edges: Array
-    counts: Array
-    count_noise: float
-    least: float
     below: Array
     noise: PrefixNoise
-    n_records: int
-    privacy: Guarantee
+    squares: Any = None
 
     @property
-    def told(self) -> NDArray[np.bool_]:
-        """True for cells that are not suppressed, in the shape of ``counts``."""
-        return np.asarray(self.counts >= self.least)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warning of few records in declared cells, from released counts."""
-        names = (*self.by, self.column)
-        return cell_remarks(self.counts, self.count_noise, self.n_records, names)
+    def _named_columns(self) -> tuple[str, ...]:
+        return (self.column,)
 
     def quantiles(
         self,
@@ -108,19 +95,13 @@ class DistributionTable(Result):
         quantile, low, high = np.moveaxis(np.array(cells), 0, -1)
         shape = (len(wanted), *self.counts.shape)
         return QuantileTable(
-            by=self.by,
-            levels=self.levels,
             column=self.column,
             probabilities=tuple(wanted.tolist()),
-            counts=self.counts,
-            count_noise=self.count_noise,
-            least=self.least,
             quantile=quantile.reshape(shape),
             low=low.reshape(shape),
             high=high.reshape(shape),
             level=level,
-            n_records=self.n_records,
-            privacy=self.privacy,
+            **self._facts(),
         )
 
     def _cell(self, k: int, probabilities: Array, level: float) -> Array:
@@ -130,13 +111,20 @@ class DistributionTable(Result):
         n = float(self.counts.ravel()[k])
         below = monotone(self.below.reshape(self.counts.size, -1)[k], n)
         estimate = np.interp(probabilities * n, np.concatenate([[0.0], below]), self.edges)
-        ends = [self._interval(below, n, p, level) for p in probabilities.tolist()]
+        squares = None if self.squares is None else self._squares_below(k)
+        ends = [self._interval(below, squares, n, p, level) for p in probabilities.tolist()]
         low, high = np.array(ends).T
         return np.array([estimate, np.minimum(low, estimate), np.maximum(high, estimate)])
 
-    def _interval(self, below: Array, n: float, p: float, level: float) -> tuple[float, float]:
+    def _interval(
+        self, below: Array, squares: Array | None, n: float, p: float, level: float
+    ) -> tuple[float, float]:
         """Invert the test of each edge; a quantile may be anywhere in a bin."""
-        half = normal_half_width(level) * np.sqrt(self._variance_of_excess(n, p))
+        # the variance of a sum of weighted indicators less p, and at most that for persons
+        sampling = p * (1.0 - p) * n
+        if squares is not None:
+            sampling = (1.0 - 2.0 * p) * squares + p * p * squares[-1]
+        half = normal_half_width(level) * np.sqrt(self.noise.variances_of_excess(p) + sampling)
         excess = below - p * n
         possible_from = np.flatnonzero(excess >= -half)
         possible_to = np.flatnonzero(excess <= half)
@@ -144,9 +132,12 @@ class DistributionTable(Result):
         last = min(int(possible_to[-1]) + 1, self.noise.n_bins - 1) if possible_to.size else 0
         return float(self.edges[first]), float(self.edges[last + 1])
 
-    def _variance_of_excess(self, n: float, p: Any) -> Array:
-        """Return variances of ``below - p counts``, by sampling and by noise."""
-        return np.asarray(self.noise.variances_of_excess(p) + p * (1.0 - p) * n)
+    def _squares_below(self, k: int) -> Array:
+        """Return sums of squared weights up to each edge, monotone; of all at least count^2 / n."""
+        assert self.squares is not None
+        raw = np.asarray(self.squares).reshape(self.counts.size, -1)[k]
+        least = float(self.counts.ravel()[k]) ** 2 / max(self.n_records, 1)
+        return monotone(raw, max(float(raw[-1]), least))
 
     def share_below(self, line: float) -> CellEstimates:
         """Estimate the share of records that are not above a public line, as a poverty line.
@@ -249,29 +240,31 @@ class DistributionTable(Result):
             share = flat[k] / n
             value, weights = functional(share, k)
             estimates[k] = min(max(value, limits[0]), limits[1])
-            errors[k] = np.sqrt(self._functional_variance(weights, share, n))
+            of_bin = np.diff(share, prepend=0.0) / n
+            if self.squares is not None:
+                of_bin = np.diff(self._squares_below(k), prepend=0.0) / n**2
+            errors[k] = np.sqrt(self._functional_variance(weights, share, of_bin, n))
         shape = self.counts.shape
         return CellEstimates(
-            by=self.by,
-            levels=self.levels,
             column=self.column,
             statistic=statistic,
-            counts=self.counts,
-            count_noise=self.count_noise,
-            least=self.least,
             estimate=estimates.reshape(shape),
             bse=errors.reshape(shape),
             limits=limits,
-            n_records=self.n_records,
-            privacy=self.privacy,
+            dependent=self.counted in ("rows", "persons"),
+            **self._facts(),
         )
 
-    def _functional_variance(self, weights: Array, share: Array, n: float) -> float:
-        """Compute the variance of ``weights @ share`` by sampling and by noise."""
+    def _functional_variance(self, weights: Array, share: Array, squares: Array, n: float) -> float:
+        """Compute the variance of ``weights @ share`` by sampling and by noise.
+
+        ``squares`` are squared weights by bin over the squared count, 1/n times the shares where
+        records count alike.
+        """
         influence = np.cumsum(weights[::-1])[::-1]  # a record counts in its bin and above
         of_bin = np.diff(share, prepend=0.0)
         centre = float(influence @ of_bin)
-        sampling = max(float((influence - centre) ** 2 @ of_bin), 0.0) / n
+        sampling = max(float((influence - centre) ** 2 @ squares), 0.0)
         contrast = weights.copy()
         contrast[-1] -= float(weights @ share)  # the count is the denominator
         return sampling + float(self.noise.variance_of(contrast)) / n**2
@@ -286,9 +279,7 @@ class DistributionTable(Result):
 
     def _columns(self, level: float) -> dict[str, Any]:
         """One row for each cell and bin: its levels, its upper edge and the share up to it."""
-        cells = list(itertools.product(*self.levels, self.edges[1:].tolist()))
-        names = (*self.by, "upto")
-        frame: dict[str, Any] = {name: [cell[k] for cell in cells] for k, name in enumerate(names)}
+        frame = self._level_columns(("upto", self.edges[1:].tolist()))
         flat, counts = self.below.reshape(self.counts.size, -1), self.counts.ravel()
         shares = [
             monotone(row, n) / n if shown else np.full(row.size, np.nan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +11,23 @@ from numpy.typing import NDArray
 from dpfast.arguments import positive
 from dpfast.curator.answers import Answer
 from dpfast.curator.tables.cells import Cells
+from dpfast.curator.tables.weighted import WeightedCells
 from dpfast.data import Records
+from dpfast.data.cell_records import CellRecords
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, understood
 from dpfast.fit_requests.planned_run import Query, run
 from dpfast.fit_requests.request import Account, memory_needed
-from dpfast.inference.degrees import MIN_DEGREES
-from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.guarantees import MEANS_RELATION, RELATION, Guarantee, group_relation
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import ROUNDING_SUM
-from dpfast.privacy.tables.sensitivity import SQUARE_AT, SQUARE_WEIGHT
+from dpfast.tables.by_cell import MIN_COUNT_SDS
 from dpfast.tables.grouping import Grouping, grouping_of
-from dpfast.tables.results import MIN_COUNT_SDS, CellTable
+from dpfast.tables.moments import ReleasedSums
+from dpfast.tables.results import CellTable, table_of
+from dpfast.tables.weight_bound import WeightBound
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -44,28 +47,32 @@ def counts(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> CellTable:
-    """Count the records in each cell of one or two declared groupings, with intervals.
+    """Count the records in each cell of declared groupings, with intervals.
 
     Parameters
     ----------
     table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
         A record with a missing or undeclared level is in no cell; it still counts in n.
+        :func:`dpfast.records` adds weights or persons: counts are then of the population, of rows
+        of persons, or of persons.  Weights without ``largest_weight`` pay for a bound on them.
     by : str or sequence of str
-        One or two columns that the schema declares categorical or binary.
+        Columns that the schema declares categorical or binary, with 100,000 cells at most.
     schema : Schema
         Every level is in the table, whether or not a record has it.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The total to spend; a float is mu of Gaussian DP.
     least : float
-        Public: cells with fewer records are suppressed.  So are those whose count is below
-        four standard deviations of its noise.
+        Public: cells with fewer records are suppressed (with weights, a smaller effective sample
+        size).  So are those whose count is below four standard deviations of its noise.
     ledger, noise
         As for :func:`dpfast.fit`.
 
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claim T1).  Each cell has noise
-    of ``sqrt(2) / mu`` records, for any number of cells.
+    of ``sqrt(2) / mu`` records, for any number of cells.  Under replacement of one person with all
+    rows where ``table`` has persons, of whom the number is public; with weights or persons noise is
+    ``1.5 / mu`` of the largest contribution (claim T9).
 
     Examples
     --------
@@ -80,8 +87,7 @@ def counts(
     query.cells.counts_receipt(query.mu)  # refuses what is impossible, free of charge
 
     def compute() -> CellTable:
-        answer = query.cells.counts(query.mu)
-        return query.table(answer.value, answer.noise_scale, None)
+        return query.table(query.cells.counts(query.mu))
 
     return query.paid(compute)
 
@@ -98,10 +104,11 @@ def means(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> CellTable:
-    """Estimate means of columns in each cell of up to two declared groupings, with intervals.
+    """Estimate means and totals of columns in each cell of declared groupings, with intervals.
 
     Sums, sums of squares and counts are one release, at the cost of the sums alone.  So
-    the intervals use released variances of the records.
+    the intervals use released variances of the records; with weights or persons those of the
+    persons' sums, as in surveys with clusters.
 
     Parameters
     ----------
@@ -109,13 +116,14 @@ def means(
         Numeric columns, whose values are clipped to the declared range, or binary columns, whose
         means are shares.  Noise is in proportion to the range and to the root of their number.
     by : str or sequence of str, optional
-        One or two columns declared categorical or binary; by default all records are one cell.
+        Columns declared categorical or binary; by default all records are one cell.
     table, schema, privacy, least, ledger, noise
         As for :func:`dpfast.tables.counts`.
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claims T2 to T4).
+    ``privacy`` in total under replacement of one record, n public (claims T2 to T4), or of one
+    person with all rows (claim T9).
 
     Examples
     --------
@@ -133,51 +141,9 @@ def means(
     query.cells.moments_receipt(query.mu)  # refuses what is impossible, free of charge
 
     def compute() -> CellTable:
-        moments = moments_of(query.cells.moments(query.mu), grouping, query.cells.count_weight)
-        return query.table(moments.counts, moments.count_noise, moments)
+        return query.table(query.cells.moments(query.mu))
 
     return query.paid(compute)
-
-
-class Moments(NamedTuple):
-    """Means of coded columns, their errors, and counts, by cell."""
-
-    counts: Array
-    count_noise: float
-    mean: Array
-    bse: Array
-    degrees: Array
-
-
-def moments_of(answer: Answer, grouping: Grouping, weight: float) -> Moments:
-    """Compute means and standard errors from noisy sums, sums of squares and counts.
-
-    The variance of a ratio is by the delta method.  Cells whose count is not positive are NaN.
-    """
-    q, scale = len(grouping.columns), answer.noise_scale
-    count, count_noise = answer.value[:, -1] / weight, scale / weight
-    noisy_squares = iter(answer.value[:, q:-1].T / SQUARE_WEIGHT)
-    mean_values, errors, degrees = [], [], []
-    with np.errstate(all="ignore"):
-        n = np.where(count > 0.0, count, np.nan)
-        for j, squared in enumerate(grouping.squared):
-            mean = answer.value[:, j] / n
-            noise = (scale**2 + (mean * count_noise) ** 2) / n**2
-            if squared:
-                second_moment = next(noisy_squares) / n + SQUARE_AT
-                count_effect = 2.0 * mean * mean - second_moment + SQUARE_AT
-                by_squares = (scale / SQUARE_WEIGHT) ** 2 + (count_effect * count_noise) ** 2
-                square_error = np.sqrt(by_squares + (2.0 * mean * scale) ** 2) / n
-            else:
-                second_moment = np.ones_like(n)
-                square_error = 2.0 * np.abs(mean) * np.sqrt(noise)
-            sampling = np.maximum(second_moment - mean * mean, square_error) / n
-            variance = sampling + noise
-            relative = square_error / n / variance
-            mean_values.append(mean)
-            errors.append(np.sqrt(variance))
-            degrees.append(np.maximum(MIN_DEGREES, 2.0 / relative**2))
-    return Moments(count, count_noise, np.array(mean_values), np.array(errors), np.array(degrees))
 
 
 class TableQuery:
@@ -186,7 +152,7 @@ class TableQuery:
     def __init__(
         self,
         name: str,
-        records: Records,
+        records: Records | CellRecords,
         grouping: Grouping,
         account: Account,
         least: float,
@@ -198,49 +164,84 @@ class TableQuery:
         self.grouping = grouping
         self._source = checked_noise(noise)
         self._ledger = Ledger(account.total)
-        self.cells = Cells(records, grouping.n_cells, grouping.squared, self._ledger, self._source)
+        self.bound: WeightBound | None = None
+        self.cells: Cells | WeightedCells
+        if isinstance(records, CellRecords):
+            self.cells = WeightedCells(records, grouping.n_cells, self._ledger, self._source)
+            if self.cells.bound is None:
+                self.bound = WeightBound(self.cells, self.mu)
+                self.mu = self.bound.rest
+        else:
+            self.cells = Cells(
+                records, grouping.n_cells, grouping.squared, self._ledger, self._source
+            )
+
+    @property
+    def counted(self) -> str:
+        """What a count is of; one of ``COUNTED``."""
+        return self.cells.counted if isinstance(self.cells, WeightedCells) else "records"
+
+    @property
+    def clustered(self) -> bool:
+        """Whether a person may be in several cells."""
+        return isinstance(self.cells, WeightedCells) and self.cells.clustered
+
+    @property
+    def unit(self) -> float:
+        """Weighted rows that the largest contribution stands for; known after the bound is."""
+        return self.cells.unit if isinstance(self.cells, WeightedCells) else 1.0
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee of the charges made so far."""
         entries = [(entry.label, entry.spend.mu) for entry in self._ledger.entries]
-        return Guarantee.of(self.account.total, self._source, self.cells.n, entries)
+        relation = RELATION
+        if isinstance(self.cells, WeightedCells) and self.clustered:
+            m = self.cells.group_size
+            relation = MEANS_RELATION if m is None else group_relation(m)
+        return Guarantee.of(
+            self.account.total, self._source, self.cells.n, entries, relation=relation
+        )
 
     def paid(self, release: Callable[[], Result], n_bins: int = 0) -> Result:
-        """Charge the shared ledger, then compute the answer."""
+        """Charge the shared ledger, then estimate the bound of weights and compute the answer."""
         n, q, n_cells = self.cells.n, len(self.grouping.columns), self.grouping.n_cells
         label = f"tables.{self._what}(n={n}, cells={n_cells}, columns={q})"
-        memory = memory_needed(n, q, COPIES) + memory_needed(n_cells, 2 * q + n_bins, COPIES)
-        return run(Query(self, release), label, memory)
+        memory = memory_needed(n, q, COPIES) + memory_needed(n_cells, 3 * q + n_bins, COPIES)
+
+        def answer() -> Result:
+            if self.bound is not None:
+                self.bound.estimate()
+            return release()
+
+        return run(Query(self, answer), label, memory)
 
     def threshold(self, count_noise: float) -> float:
         """Return the count below which a cell is suppressed."""
-        return max(self.least, MIN_COUNT_SDS * count_noise)
+        least = 0.0 if self.counted == "population" else self.least
+        return max(least, MIN_COUNT_SDS * count_noise)
 
-    def table(self, count: Array, count_noise: float, moments: Moments | None) -> CellTable:
+    def facts(self) -> dict[str, Any]:
+        """Return what every result of the query says of itself."""
+        return {
+            "by": self.grouping.by,
+            "levels": self.grouping.levels,
+            "n_records": self.cells.n,
+            "counted": self.counted,
+            "remarks": () if self.bound is None else self.bound.remarks,
+            "privacy": self.guarantee(),
+        }
+
+    def table(self, answer: Answer) -> CellTable:
         """Build the result in natural units, with small cells suppressed."""
-        grouping, threshold = self.grouping, self.threshold(count_noise)
-        shape, q = grouping.shape, len(grouping.columns)
-        statistics = [np.empty((0, *shape))] * 3
-        if moments is not None:
-            middles, halves = grouping.middles[:, None], grouping.halves[:, None]
-            mean = np.clip(middles + halves * moments.mean, middles - halves, middles + halves)
-            in_units = (mean, halves * moments.bse, moments.degrees)
-            published = count >= threshold
-            statistics = [
-                np.where(published, values, np.nan).reshape(q, *shape) for values in in_units
-            ]
-        ends = np.stack([grouping.middles - grouping.halves, grouping.middles + grouping.halves])
-        return CellTable(
-            by=grouping.by,
-            levels=grouping.levels,
-            columns=grouping.columns,
-            counts=count.reshape(shape),
-            count_noise=count_noise,
-            least=threshold,
-            mean=statistics[0],
-            bse=statistics[1],
-            degrees_of_freedom=statistics[2],
-            ranges=ends.T,
-            n_records=self.cells.n,
-            privacy=self.guarantee(),
+        grouping = self.grouping
+        sums = ReleasedSums(
+            answer.value.reshape(*grouping.shape, -1),
+            answer.noise_scale,
+            grouping.squared,
+            self.counted,
+            self.unit,
+            self.cells.n,
+            self.clustered,
         )
+        ends = np.stack([grouping.middles - grouping.halves, grouping.middles + grouping.halves])
+        return table_of(sums, self.least, columns=grouping.columns, ranges=ends.T, **self.facts())

@@ -18,7 +18,7 @@ from dpfast.inference.rendering.table import Summary
 from dpfast.inference.results import Fit
 from dpfast.inference.summary import cells_of, headings, render_table
 from dpfast.scaling.remarks import cell_remarks
-from dpfast.tables.results import TOO_SMALL
+from dpfast.tables.by_cell import TOO_SMALL
 
 Array = NDArray[np.float64]
 

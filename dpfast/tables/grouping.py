@@ -10,17 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data import Records
+from dpfast.data.cell_records import CellRecords, belonging
 from dpfast.data.columns import column, numbers
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
+from dpfast.data.source import Source
 from dpfast.errors import InvalidInput, described
 
 Array = NDArray[np.float64]
 
 #: Cells of a table at most.  Larger tables would be read by nobody, and take long.
 MAX_CELLS = 100_000
-
-#: Groupings that may be crossed; of more, most cells would be suppressed.
-MAX_GROUPINGS = 2
 
 
 class Grouping(NamedTuple):
@@ -44,8 +43,11 @@ class Grouping(NamedTuple):
         """The product of the numbers of levels; 1 without groupings."""
         return math.prod(self.shape)
 
-    def records(self, table: Any) -> Records:
+    def records(self, table: Any) -> Records | CellRecords:
         """Code the columns and find the cell of each record; no value is refused."""
+        belongs = belonging(table) if isinstance(table, Source) else None
+        if isinstance(table, Source):
+            table = table.covariates
         codes = [declared_levels(self.schema, name, table) for name in self.by]
         values = [
             _values(self.schema[name], column(table, name), name, middle, half)
@@ -62,7 +64,8 @@ class Grouping(NamedTuple):
             cells = cells * size + code
             missing |= code < 0
         cells[missing] = np.nan
-        return Records(np.array(values).T if values else np.empty((n, 0)), cells, None)
+        X = np.array(values).T if values else np.empty((n, 0))
+        return Records(X, cells, None) if belongs is None else belongs.records(X, cells)
 
 
 def grouping_of(schema: Any, by: Any, columns: Any, what: str = "columns") -> Grouping:
@@ -70,11 +73,6 @@ def grouping_of(schema: Any, by: Any, columns: Any, what: str = "columns") -> Gr
     if not isinstance(schema, Schema):
         raise InvalidInput(f"schema must be a dpfast.Schema; received {described(schema)}.")
     names = _listed(schema, () if by is None else by, "by")
-    if len(names) > MAX_GROUPINGS:
-        raise InvalidInput(
-            f"by names {len(names)} groupings; at most {MAX_GROUPINGS} cross. Declare one column "
-            "of their combinations, or make several tables."
-        )
     levels = tuple([_levels(schema, name)[0] for name in names])
     if (n_cells := math.prod(map(len, levels))) > MAX_CELLS:
         raise InvalidInput(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import whole_number
-from dpfast.curator.tables.cells import MAX_RECORDS
+from dpfast.curator.tables.cells import MAX_RECORDS, Cells
 from dpfast.data import Records
 from dpfast.data.schema import Schema
 from dpfast.fit_requests.request import Account
@@ -20,9 +20,9 @@ from dpfast.inference.rendering.digits import short_number
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import render_table
 from dpfast.privacy.budget import Budget
+from dpfast.tables.by_cell import normal_half_width
 from dpfast.tables.estimates import TableQuery
 from dpfast.tables.grouping import grouping_of
-from dpfast.tables.results import normal_half_width
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,6 +128,7 @@ def plan(
     query = TableQuery("plan", records, grouping, Account(privacy), least, None)
     cells, mu = query.cells, query.mu
     receipt = cells.moments_receipt(mu) if q else cells.counts_receipt(mu)
+    assert isinstance(cells, Cells)
     count_noise = receipt.noise_scale / (cells.count_weight if q else 1.0)
     threshold = query.threshold(count_noise)
     typical = n / grouping.n_cells

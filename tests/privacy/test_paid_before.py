@@ -33,7 +33,9 @@ from dpfast.curator.scaling.columns import Columns
 from dpfast.curator.shares import Shares
 from dpfast.curator.tables.cells import Cells
 from dpfast.curator.tables.levels import Levels
+from dpfast.curator.tables.weighted import WeightedCells
 from dpfast.data import Records
+from dpfast.data.cell_records import CellRecords
 from dpfast.models import Ball, Bounded, Huber, LeastSquares, LogCosh, Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize import GradientDescent, Newton
@@ -164,6 +166,13 @@ class Desk(NamedTuple):
         held = Records(X, np.arange(N) % 3.0, None)
         return Cells(held, 3, (True, False), self.ledger, self.noise)
 
+    def weighted_cells(self) -> WeightedCells:
+        weights = (np.arange(N) % 5.0).view(Seen)
+        weights.events = self.events
+        persons = np.arange(N) // 2
+        held = CellRecords(X, np.arange(N) % 3.0, weights, 4.0, persons, None, N // 2)
+        return WeightedCells(held, 3, self.ledger, self.noise)
+
     def levels(self) -> Levels:
         held = Records(X, np.arange(N) % 3.0, None)
         found = Levels(held, np.arange(N) % 2, 2, self.ledger, self.noise, 1)
@@ -234,6 +243,12 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
         GDP,
         lambda desk: desk.cells().distribution(np.array([-0.5, 0.5]), 1.0),
     ),
+    "weighted counts by cell": (GDP, lambda desk: desk.weighted_cells().counts(1.0)),
+    "weighted moments by cell": (GDP, lambda desk: desk.weighted_cells().moments(1.0)),
+    "weighted distribution by cell": (
+        GDP,
+        lambda desk: desk.weighted_cells().distribution(np.array([-0.5, 0.5]), 1.0),
+    ),
     "sums by level": (
         GDP,
         lambda desk: desk.levels().sums(np.zeros((2, 3)), np.eye(3), 1.0, 1.0),
@@ -289,6 +304,7 @@ SCHEMA = dpfast.Schema({"a": dpfast.Numeric(-1.0, 1.0), "b": dpfast.Numeric(-1.0
 TABLE = {"a": X[:, 0], "b": X[:, 1]}
 HALVES = dpfast.Schema(SCHEMA.columns | {"half": dpfast.Binary(1, 0)})
 SORTED = TABLE | {"half": np.arange(N) % 2}
+WEIGHTED = dpfast.records(SORTED, sample_weight=1.0 + np.arange(N) % 4, largest_weight=4.0)
 BOX = [(-1.0, 1.0)] * 2
 
 
@@ -328,6 +344,13 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     ),
     "distribution by cell": partial(
         dpfast.tables.distribution, SORTED, "a", "half", schema=HALVES, bins=[0.1]
+    ),
+    "weighted cells": partial(dpfast.tables.counts, WEIGHTED, "half", schema=HALVES),
+    "weighted means by cell": partial(
+        dpfast.tables.means, WEIGHTED, ["a", "b"], "half", schema=HALVES
+    ),
+    "weighted quantiles by cell": partial(
+        dpfast.tables.quantiles, WEIGHTED, "a", "half", (0.3, 0.6), schema=HALVES, bins=8
     ),
     "two stages": partial(
         dpfast.effects.two_stage, "y ~ x | z",

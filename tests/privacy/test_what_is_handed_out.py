@@ -125,6 +125,9 @@ AFTERWARDS: dict[str, Callable[[Desk, list[Any]], list[Any]]] = {
     "distances": of_distances,
     "moments by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 4)],
     "distribution by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 3)],
+    "weighted counts by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 2)],
+    "weighted moments by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 8)],
+    "weighted distribution by cell": lambda desk, values: [np.asarray(values[0]).reshape(2, 3, 3)],
     "tilted minimiser": of_tilted,
     "largest eigenvalue": lambda desk, values: values[1:],  # after the certificate
     "functionals": lambda desk, values: values[1:],

@@ -1,4 +1,4 @@
-"""Constants of tables by cell, in records: claims T1 to T5 of PROOFS-tables.md."""
+"""Constants of tables by cell, in records: claims T1 to T5, T9, T10 of PROOFS-tables.md."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ SQUARE_AT, SQUARE_WEIGHT = 0.75, 1.4142
 
 #: The squared weight of the count, of each column with squares and of each without.
 _WITH_SQUARES, _WITHOUT = 0.875, 1.0
+
+#: Beside weighted counts: the squared factor of the squares of weights.  It adds a sixteenth to the
+#: noise of counts (claim T9).
+_COUNT_SQUARE = 0.125
+
+#: Beside weighted sums: the squared factors of the products with weights, of the squares of weights
+#: and of the counts.  The last two and 1/8 add up to 1 (claim T9).
+_PRODUCT, _WEIGHT_SQUARE, _WEIGHTED_COUNT = 0.125, 0.25, 0.625
+
+#: Beside weighted histograms: the squared factor of histograms of squared weights (claim T10).
+_HISTOGRAM_SQUARE = 0.125
 
 
 def cell_counts() -> float:
@@ -55,6 +66,41 @@ def cell_distribution(column_norm: float) -> float:
             f"column_norm must be positive and finite; received {described(column_norm)}."
         )
     return math.sqrt(2.0) * column_norm * _UP
+
+
+def weighted_factors(columns: int) -> tuple[float, float, float]:
+    """Return factors of products, of squared weights and of weighted counts beside sums (T9)."""
+    _check(columns, 0)
+    roots = math.sqrt(_PRODUCT), math.sqrt(_WEIGHT_SQUARE * columns)
+    return roots[0] * _DOWN, roots[1] * _DOWN, math.sqrt(_WEIGHTED_COUNT * columns) * _DOWN
+
+
+def count_square_factor() -> float:
+    """Return the factor of squared weights beside weighted counts alone (T9)."""
+    return math.sqrt(_COUNT_SQUARE) * _DOWN
+
+
+def histogram_square_factor() -> float:
+    """Return the factor of squared weights beside weighted histograms (T10)."""
+    return math.sqrt(_HISTOGRAM_SQUARE) * _DOWN
+
+
+def weighted_cell_counts(n: int) -> float:
+    """Return ``sqrt(9/4)``, l2, of weighted counts and squares of weights by cell (claim T9)."""
+    return (math.sqrt(2.0 * (1.0 + _COUNT_SQUARE)) + 32.0 * n * UNIT_ROUNDOFF) * _UP
+
+
+def weighted_cell_moments(columns: int, n: int) -> float:
+    """Return ``2 sqrt(9/8 columns)``, l2, of weighted sums, squares and products (claim T9)."""
+    _check(columns, 0)
+    exact = 2.0 * math.sqrt(1.0 + _PRODUCT)
+    return math.sqrt(columns) * (exact + 32.0 * n * UNIT_ROUNDOFF) * _UP
+
+
+def weighted_cell_distribution(column_norm: float, n: int, n_bins: int) -> float:
+    """Return ``sqrt(9/4) column_norm``, l2, of mapped histograms of weights and squares (T10)."""
+    exact = cell_distribution(column_norm) * math.sqrt(1.0 + _HISTOGRAM_SQUARE)
+    return (exact + 32.0 * math.sqrt(n_bins) * n * UNIT_ROUNDOFF) * _UP
 
 
 def _check(squared: int, plain: int) -> None:
