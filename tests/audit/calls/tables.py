@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
+from dpfast.data.source import records
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.tables.absorbed import absorbed
@@ -35,7 +36,8 @@ def _table(data: Any) -> dict[str, Any]:
     with np.errstate(all="ignore"):
         third = np.where(np.abs(X[:, 0]) < 1e3, np.floor(3.0 * X[:, 0] % 3.0), np.nan)
         sign = np.where(np.isfinite(X[:, 1]), X[:, 1] > 0.0, np.nan)
-    return {"a": X[:, 0], "y": y, "sign": sign, "third": third}
+        weight = np.abs(X[:, 1])
+    return {"a": X[:, 0], "y": y, "sign": sign, "third": third, "weight": weight}
 
 
 def tables() -> Iterator[Example]:
@@ -50,7 +52,14 @@ def tables() -> Iterator[Example]:
         ("a distribution", distribution, ("y", "third"), {"bins": [-1.0, 0.0, 2.0]}),
         ("two of all records", quantiles, ("a", None, (0.2, 0.9)), {"bins": 6, "level": 0.9}),
     )
-    for label, function, arguments, options in asked:
+    weights = {"sample_weight": "weight", "largest_weight": 2.0}
+    weighted: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], ...] = (
+        ("weighted counts", counts, ("third",), {"rows": weights}),
+        ("weighted means", means, (["a", "y"], "sign"), {"rows": weights}),
+        ("weighted medians", quantiles, ("y", "sign"), {"bins": 8, "rows": weights}),
+        ("an estimated bound", means, ("y", "third"), {"rows": {"sample_weight": "weight"}}),
+    )
+    for label, function, arguments, options in (*asked, *weighted):
 
         def call(
             data: Any, function: Any = function, arguments: Any = arguments, options: Any = options
@@ -58,7 +67,9 @@ def tables() -> Iterator[Example]:
             own = {"privacy": GDP(1.0)} | options
             if "ledger" in own:  # state belongs inside the call
                 own["ledger"] = Ledger(own["ledger"])
-            found = function(_table(data), *arguments, schema=SCHEMA, **own)
+            given, table = own.pop("rows", None), _table(data)
+            rows = table if given is None else records(table, **given)
+            found = function(rows, *arguments, schema=SCHEMA, **own)
             return found, found.summary(), found.to_dict(), repr(found)
 
         budget = options.get("privacy", GDP(1.0))
