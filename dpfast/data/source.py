@@ -149,8 +149,7 @@ class Source:
         for name in is_used:
             if is_used[name] and name not in takes:
                 raise InvalidInput(
-                    f"{name} of these records has no meaning here, where every row counts alike "
-                    f"and once. {instead or 'Leave it out.'}"
+                    f"{name} of these records has no meaning here. {instead or 'Leave it out.'}"
                 )
 
     def record_weights(self, of_predictor: bool, boundless: bool = False) -> RecordWeights | None:
