@@ -44,6 +44,9 @@ def answered(request: StudyRequest, table: Any, schema: Any, **options: Any) -> 
     options |= {name: request.arguments[name] for name in ANALYSES[analysis]}
     if analysis != "quantiles":  # only quantiles need the level before they are computed
         del options["level"]
+    weights, bound = options.pop("weights", None), options.pop("largest_weight", None)
+    if weights is not None:
+        table = records(table, sample_weight=weights, largest_weight=bound)
     return FUNCTIONS[analysis](table=table, schema=schema, **options)
 
 

@@ -126,10 +126,17 @@ class StudyMethods(Hinted):
 
     @understood
     def counts(
-        self, by: str | Sequence[str], *, least: float = 0.0, **price: Unpack[Price]
+        self,
+        by: str | Sequence[str],
+        *,
+        weights: str | None = None,
+        largest_weight: float | None = None,
+        least: float = 0.0,
+        **price: Unpack[Price],
     ) -> CellTable:
         """Count records by declared groupings with :func:`dpfast.tables.counts`."""
-        return self._run_request("counts", price, by=by, least=least)
+        weighting = {"weights": weights, "largest_weight": largest_weight}
+        return self._run_request("counts", price, by=by, least=least, **weighting)
 
     @understood
     def means(
@@ -137,11 +144,15 @@ class StudyMethods(Hinted):
         columns: str | Sequence[str],
         by: str | Sequence[str] | None = None,
         *,
+        weights: str | None = None,
+        largest_weight: float | None = None,
         least: float = 0.0,
         **price: Unpack[Price],
     ) -> CellTable:
         """Estimate means of declared columns by :func:`dpfast.tables.means`."""
-        return self._run_request("means", price, columns=columns, by=by, least=least)
+        weighting = {"weights": weights, "largest_weight": largest_weight}
+        fields = {"columns": columns, "by": by}
+        return self._run_request("means", price, **fields, least=least, **weighting)
 
     @understood
     def quantiles(
@@ -150,12 +161,15 @@ class StudyMethods(Hinted):
         by: str | Sequence[str] | None = None,
         probabilities: Sequence[float] = (0.5,),
         *,
+        weights: str | None = None,
+        largest_weight: float | None = None,
         least: float = 0.0,
         **price: Unpack[Price],
     ) -> QuantileTable:
         """Estimate quantiles of a declared column by :func:`dpfast.tables.quantiles`."""
         fields = {"column": column, "by": by, "probabilities": probabilities}
-        return self._run_request("quantiles", price, **fields, least=least)
+        weighting = {"weights": weights, "largest_weight": largest_weight}
+        return self._run_request("quantiles", price, **fields, least=least, **weighting)
 
     @understood
     def fits(

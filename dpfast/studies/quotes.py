@@ -141,7 +141,8 @@ def expected_widths(
         names = (*first, *request.reads.coefficients)
         widths = dict(zip(names, planned.widths.tolist(), strict=True))
         return widths, SYNTHETIC if like is None else public
-    if request.analysis in ("counts", "means"):
+    weighted = arguments.get("weights") is not None
+    if request.analysis in ("counts", "means") and not weighted:
         assert schema is not None
         columns = arguments.get("columns", ())
         cells = plan_cells(

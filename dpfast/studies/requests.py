@@ -189,6 +189,10 @@ LEVEL: Field = (partial(number_in, interval="[0.5, 1)"), 0.95)
 BY: Field = (_names, NEEDED)
 LEAST: Field = (partial(positive, or_zero=True), 0.0)
 OPTIONAL_BY: Field = (lambda value, name: _names(value, name) if value else None, None)
+WEIGHTS: dict[str, Field] = {
+    "weights": _or_none(_text),
+    "largest_weight": _or_none(positive),
+}
 
 #: Fields of each analysis: how each is read, and its default.
 ANALYSES: dict[str, dict[str, Field]] = {
@@ -200,8 +204,7 @@ ANALYSES: dict[str, dict[str, Field]] = {
         "method": (lambda value, name: one_of(value, tuple(METHODS), name), "aipw"),
         "propensity": _or_none(partial(number_in, interval="(0, 1)")),
         "average": (lambda value, name: one_of(value, ESTIMANDS, name), "all"),
-        "weights": _or_none(_text),
-        "largest_weight": _or_none(positive),
+        **WEIGHTS,
         "level": LEVEL,
     },
     "two_stage": {"formula": FORMULA, "level": LEVEL},
@@ -213,12 +216,19 @@ ANALYSES: dict[str, dict[str, Field]] = {
         "unit": _or_none(positive),
         "level": LEVEL,
     },
-    "counts": {"by": BY, "least": LEAST, "level": LEVEL},
-    "means": {"columns": (_names, NEEDED), "by": OPTIONAL_BY, "least": LEAST, "level": LEVEL},
+    "counts": {"by": BY, **WEIGHTS, "least": LEAST, "level": LEVEL},
+    "means": {
+        "columns": (_names, NEEDED),
+        "by": OPTIONAL_BY,
+        **WEIGHTS,
+        "least": LEAST,
+        "level": LEVEL,
+    },
     "quantiles": {
         "column": (_text, NEEDED),
         "by": OPTIONAL_BY,
         "probabilities": (_numbers, (0.5,)),
+        **WEIGHTS,
         "least": LEAST,
         "level": LEVEL,
     },
@@ -370,7 +380,18 @@ def _reads(analysis: str, arguments: Mapping[str, Any], schema: Schema | None) -
         return _by(reads, arguments["by"], schema) if analysis == "fits" else reads
     columns = arguments.get("columns", arguments.get("column", ()))
     grouping = grouping_of(schema, arguments["by"], columns, "columns")
-    return Reads(declared=tuple(dict.fromkeys([*grouping.by, *grouping.columns])))
+    named = tuple(dict.fromkeys([*grouping.by, *grouping.columns]))
+    return Reads(declared=named, plain=_weights_of(arguments, named))
+
+
+def _weights_of(arguments: Mapping[str, Any], others: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the column of weights of a table by cell, which nothing else may be."""
+    weights = arguments["weights"]
+    if weights is None and arguments["largest_weight"] is not None:
+        raise InvalidInput('"largest_weight" is the bound on "weights": name their column, too.')
+    if weights in others:
+        raise InvalidInput("weights, groupings and columns must be different columns.")
+    return () if weights is None else (weights,)
 
 
 def _by(reads: Reads, by: str, schema: Schema | None) -> Reads:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import effects, tables
+from dpfast import effects, records, tables
 from dpfast.audit import replay
 from dpfast.fit_requests.request import Account
 from dpfast.privacy.budget import GDP
@@ -88,6 +88,16 @@ def of_cells(
         return shown(function, table, *columns, schema=SCHEMA, privacy=mu, least=LEAST, **options)
 
     return Case(function, call, mu, counts=tuple(range(1, LEAST + 3)), **kinds)
+
+
+def weighted(function: Any) -> Any:
+    """The same table with weights, whose bound is estimated."""
+
+    def asked(table: Table, *columns: Any, **options: Any) -> Any:
+        return function(records(table, sample_weight="weeks"), *columns, **options)
+
+    asked.__module__, asked.__name__ = function.__module__, function.__name__
+    return asked
 
 
 def by_level(loss: str) -> Case:
@@ -167,6 +177,14 @@ CASES = {
     "means": of_cells(
         tables.means, 60.0, ["y", "one"], "g",
         kinds={"groups": G, "binary": ("one",), "numbers": ("y",)},
+    ),
+    "weighted means": of_cells(
+        weighted(tables.means), 60.0, ["y", "one"], "g",
+        kinds={"groups": G, "binary": ("one",), "numbers": ("y", "weeks")},
+    ),
+    "weighted quantiles": of_cells(
+        weighted(tables.quantiles), 60.0, "y", "g", bins=5,
+        kinds={"groups": G, "numbers": ("y", "weeks")},
     ),
     "quantiles": of_cells(
         tables.quantiles, 60.0, "y", "g", bins=5, kinds={"groups": G, "numbers": ("y",)}

@@ -354,3 +354,22 @@ def test_saved_tables_are_the_same(tmp_path):
     found.save(tmp_path / "table.json")
     margin = dpfast.saved.load(tmp_path / "table.json").margin("sex")
     np.testing.assert_array_equal(margin.mean, found.margin("sex").mean)
+
+
+def test_a_study_asks_for_weighted_tables():
+    """By request, by method and with a forecast; a request without its weights is refused."""
+    table = people(3000, np.random.default_rng(9))
+    study = dpfast.Study(table, privacy=2.0, schema=SCHEMA, noise=seeded(), like=table)
+    weighted = {"by": "region", "weights": "w", "largest_weight": 10.0}
+    counted = study.counts(**weighted, share=0.25)
+    found = study.means("pay", **weighted, share=0.25)
+    middle = study.quantiles("pay", "region", weights="w", share=0.25)
+    exact = np.bincount(table["region"], table["w"])
+    assert (np.abs(counted.counts - exact) < 5.0 * counted.count_noise).all()
+    assert found.counted == middle.counted == "population"
+    quoted = study.quote({"analysis": "counts", **weighted, "share": 0.1})
+    assert quoted.widths["count"] > 2.0 * 1.96 * 10.0
+    with pytest.raises(dpfast.InvalidInput, match="bound on"):
+        study.counts("region", largest_weight=3.0, share=0.1)
+    with pytest.raises(dpfast.InvalidInput, match="different columns"):
+        study.means("pay", "region", weights="pay", share=0.1)
