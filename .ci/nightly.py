@@ -44,7 +44,13 @@ PARTS = {
     "results": Part(60.0, ("make .venv/.bench", ".venv/bin/python -m bench evidence --quick")),
     "slow": Part(60.0, ("make .venv/.built", f"{SLOW} --sixth {{sixth}}")),
     "sanitizers": Part(40.0, (".ci/sanitizers",)),
-    "fuzz": Part(40.0, (".ci/fuzz 2",)),
+    "fuzz": Part(
+        60.0,
+        (
+            ".ci/fuzz 2",
+            ".venv/bin/python -m tests.fuzzing.readers --seconds 1200 --seed {sixth}000",
+        ),
+    ),
     "operator": Part(
         20.0, (".venv/bin/python -m tests.privacy.simulated_operator 50000 --seed {sixth}00000",)
     ),
