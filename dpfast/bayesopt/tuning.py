@@ -199,7 +199,8 @@ def private_clip(
     privacy : GDP, ZCDP, ApproxDP or float
         The total for the pilot; a float is ``mu`` of Gaussian DP.
     share : float
-        Share of the records whose gradients are to be shorter, in (0, 1).
+        Share of the records whose gradients are to be shorter, in (0, 1).  It is lower, down to a
+        half, where noise could not tell it from all records.
 
     Returns
     -------
