@@ -125,7 +125,8 @@ class ScaleSearch:
         self.least = 0.0
         self._quantiles = {column: _Quantile() for column in self.columns}
         self._known: dict[int, DistanceHistogram] = {}
-        #: Columns with records beyond the octaves that were measured first.
+        #: Columns with records beyond the octaves that were measured first, or with a later centre:
+        #: the interval of counts in doubt may be far narrower than the scale.
         self._far: set[int] = set()
         #: Scales of all columns, once measured; later queries improve them.
         self.found: dict[int, ColumnScale] = {}
@@ -207,7 +208,10 @@ class ScaleSearch:
         elif unclear:
             uncertain = [column for column, _ in self._asking(unclear)]
             if uncertain:
+                ends = [self._ends(column) for column in uncertain]
                 self._bisect(uncertain, COUNT_SHARE * LOOK_SHARE)
+                moved = zip(uncertain, ends, strict=True)
+                self._far.update(column for column, end in moved if self._ends(column) != end)
             locations |= self._measure(unclear, 0.0)
         return [locations[column] for column in self.columns]
 
@@ -337,10 +341,13 @@ class ScaleSearch:
 
     # -- distances
 
+    def _ends(self, column: int) -> tuple[int, int]:
+        quantile = self._quantiles[column]
+        return quantile.low, quantile.high
+
     def _octaves(self, column: int) -> int:
         """Return the octaves on a side: few where the interval of the centre tells the scale."""
-        quantile = self._quantiles[column]
-        tied = is_tie(quantile.low, quantile.high)
+        tied = is_tie(*self._ends(column))
         return ALL_OCTAVES if tied or column in self._far else OCTAVES_OF_SCALE
 
     def _measure(
@@ -348,7 +355,7 @@ class ScaleSearch:
     ) -> dict[int, ColumnScale]:
         """Measure these columns by a histogram of distances; reserve this part of mu^2."""
         quantiles = [self._quantiles[column] for column in columns]
-        keys = [(quantile.low, quantile.high) for quantile in quantiles]
+        keys = [self._ends(column) for column in columns]
         ends = value_of(keys).reshape(-1, 2).tolist()
         places = [centre_of(*k, *pair) for k, pair in zip(keys, ends, strict=True)]
         measured, places = [*columns, *indicators], places + [INDICATOR] * len(indicators)

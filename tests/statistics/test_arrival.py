@@ -165,17 +165,24 @@ def test_nodes_tell_the_curvature_of_steep_slopes(steep):
 
 
 @pytest.mark.slow
-@METHODS
-def test_a_small_budget_on_the_papers_design_says_so(method):
+@pytest.mark.parametrize(("method", "least_warned"), [("newton", 0.2), ("auto", 0.0)])
+def test_a_small_budget_on_the_papers_design_says_so(method, least_warned):
     """n = 1,000 at (1, 1e-6): 6% of all fits were warned and .81 of the intercepts covered.
 
-    Now half are warned.  A fifth of 400, or 85% covered of 150 warned fits: below 1e-6.
+    Of Newton's fits .77 are warned, and the others cover .93.  Default fits cover .98 without a
+    warning, so that few need one: .15 are warned.  Of 400 fits a fifth warned, 85% covered of
+    warned ones, or 9 in 10 intercepts that are covered or warned of: below 1e-6.
     """
     budget = dpfast.ApproxDP(1.0, 1e-6)
-    slopes = np.array([1.0, -1.0, 0.5])
-    warned, covered = warned_and_wide(400, 1_000, 1.5, slopes, privacy=budget, method=method)
-    assert warned > 0.2
-    assert covered > 0.85
+    rows = [
+        pair(seed, 1_000, 1.5, np.array([1.0, -1.0, 0.5]), privacy=budget, method=method)
+        for seed in range(400)
+    ]
+    covered = np.array([covers for _, covers, _ in rows])
+    warned = np.array([bool(warnings) for *_, warnings in rows])
+    assert warned.mean() >= least_warned
+    assert covered[warned].mean() > 0.85
+    assert np.where(warned[:, None], True, covered).mean(axis=0).min() > 0.9
 
 
 def test_a_cap_does_not_hide_that_the_path_has_not_arrived():
