@@ -43,6 +43,7 @@ enum {
     ROW(SMOOTH_ABSOLUTE, smooth_absolute, 6, 1.0, 1.0, C_IS_ONE, no_scale_part)                      \
     ROW(QUANTILE, quantile, 8, 1.0 - h, h, USES_H, no_scale_part)                               \
     ROW(NARROW_QUANTILE, narrow_quantile, 15, 1.0 - h, h, USES_H, no_scale_part)                \
+    ROW(CLIPPED_RESPONSE, clipped_response, 18, c, c, 0, no_scale_part)                         \
     ROW(TUKEY, tukey, 10, c, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)                        \
     ROW(GEMAN_MCCLURE, geman_mcclure, 11, c, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)        \
     ROW(WELSCH, welsch, 12, c, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)                      \

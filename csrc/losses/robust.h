@@ -36,6 +36,22 @@ static INLINE void huber_chi_and_reach(const loss_constants *k, vd a, vd *chi, v
     *reach = a;
 }
 
+/* ---- clipped response: Huber's psi beside the curvature of least squares, so that one read gives a
+ * clipped moment and a Gram.  The slope is not that of psi. */
+
+static INLINE void clipped_response_psi_and_slope(int majorize, const loss_constants *k, vd r,
+                                                  vd *psi, vd *slope)
+{
+    (void)majorize;
+    *psi = vcopysign(vmin(vabs(r), k->c), r);
+    *slope = vset(1.0);
+}
+
+static INLINE vd clipped_response_rho(const loss_constants *k, vd r, vd *complement)
+{
+    return huber_rho(k, r, complement);
+}
+
 /* ---- log-cosh: psi = c tanh u */
 
 static INLINE fraction log_cosh_fraction(const loss_constants *k, double far, vd r, vd y)

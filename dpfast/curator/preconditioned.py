@@ -32,7 +32,8 @@ from dpfast.data.scaling.maps import (
 )
 from dpfast.data.scaling.units import ReleasedScales
 from dpfast.kernels.records import RecordKernel, RecordView
-from dpfast.models import Clip, Constants, Huber, LeastSquares, Mallows, Objective, Weighting
+from dpfast.models import Clip, Constants, LeastSquares, Mallows, Objective, Weighting
+from dpfast.models.losses import ClippedResponse
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.rounding import ROUNDING_PRODUCT
@@ -137,6 +138,22 @@ class PreconditionedQueries:
         """Mean of ``min(1, radius^2/|a|^2) a r``, r clipped to ``+-cap``; ``mu`` (claim C13)."""
         view = self._view(what, at, shift)
         return _negative(self._release_means(view, Mallows, radius, cap, mu).gradient)
+
+    def gram_and_moment(
+        self,
+        radius: float,
+        cap: float,
+        budget: StepBudget,
+        at: Linearization | None = None,
+        shift: float = 0.0,
+    ) -> tuple[Answer, Answer]:
+        """Release :meth:`gram` and :meth:`moment` of responses in one read.
+
+        They cost less than both (claim C17): score and curvature of a record are collinear.
+        """
+        view = self._view("response", at, shift)
+        answer = self._release_means(view, Mallows, radius, cap, budget.gradient, budget.hessian)
+        return answer.hessian, _negative(answer.gradient)
 
     def clipped(
         self,
@@ -276,7 +293,7 @@ class PreconditionedQueries:
     ) -> JointAnswer:
         """Release means of the transformed records at these mu.
 
-        The loss is the square, or Huber's if there is a ``cap``.
+        The loss is the square.  A ``cap`` clips its residuals, and not its curvature.
         """
         curator, layout = self._curator, self._layout
         if self._means and weights is Clip:
@@ -368,7 +385,7 @@ def _kernel_and_constants(
     weights: Callable[[float], Weighting], radius: float, cap: float, p: int
 ) -> tuple[RecordKernel, Constants]:
     """Make the kernel and constants of queries about transformed rows; both are cached."""
-    loss, scale = (Huber(cap), 1.0) if cap else (LeastSquares(), None)
+    loss, scale = (ClippedResponse(cap), 1.0) if cap else (LeastSquares(), None)
     objective = Objective(loss, weights(radius), p, fit_intercept=False, scale=scale)
     kernel, constants = prepare(objective)
     assert constants is not None

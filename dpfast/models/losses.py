@@ -293,7 +293,7 @@ class Huber(Loss):
     name = "huber"
     supports_default_fit = True
     code = 0
-    lowest_slope = 0.0
+    lowest_slope: ClassVar[float | None] = 0.0
     scale_part: ClassVar[ScalePart | None] = ScalePart(
         chi=0.5,
         score_limit=GOLDEN_RATIO**2.5 * (1.0 - 1e-12),
@@ -353,6 +353,26 @@ class LeastSquares(Huber):
 
     def __repr__(self) -> str:
         return "LeastSquares()"
+
+
+class ClippedResponse(Huber):
+    """Huber's score beside the curvature of least squares: a clipped moment and a Gram in one read.
+
+    The curvature is not the score's slope, so that their joint release costs what claim C17 says.
+    """
+
+    name = "clipped-response"
+    code = 18
+    supports_default_fit = False
+    lowest_slope = None
+    scale_part: ClassVar[ScalePart | None] = None
+
+    def psi_prime(self, r: ArrayLike) -> Array:
+        return np.ones(real_array(r, "r").shape)
+
+    def majorizer(self, r: ArrayLike) -> Array:
+        """Return 1, which is at least ``psi(r)/r``."""
+        return self.psi_prime(r)
 
 
 def _log_cosh_profile(v: Array) -> ScaleProfile:

@@ -28,7 +28,7 @@ def told(X, y, loss="logistic", mu=1.0, seed=0):
 @pytest.mark.parametrize("loss", ["logistic", "probit", "poisson"])
 @pytest.mark.parametrize("share", [0.05, 0.2])
 def test_a_level_without_a_response_is_named(loss, share):
-    """Said in .92 to 1 of such fits, of which at least 3 of 6 fail with probability below 2e-4."""
+    """Said in .83 to .9 of such fits; of 24 fewer than 15 with probability below 1e-3."""
     found = [told(*table(seed, 0.0, loss, share=share), loss, seed=seed) for seed in range(6)]
     assert sum(map(bool, found)) >= 4
     assert all(len(one) <= 1 and "1 in 'x2' are 0" in one[0] for one in found if one)
@@ -48,14 +48,14 @@ def test_a_level_of_nothing_but_responses_and_one_of_all_others():
 
 
 def test_levels_of_a_formula_and_declared_ones_are_named_as_well():
-    """Said in .92 to 1 of such fits, of which at least 3 of 6 fail with probability below 2e-4."""
+    """Said in .83 to .9 of such fits; of 24 fewer than 15 with probability below 1e-3."""
     formula = 'y ~ x + C(g, levels=["other", "rare"])'
     schema = dpfast.Schema(
         {"x": dpfast.Numeric(-4, 4), "g": dpfast.Categorical(["other", "rare"]),
          "y": dpfast.Binary(1, 0)}
     )  # fmt: skip
     named = np.zeros(2, dtype=int)
-    for seed in range(6):
+    for seed in range(24):
         X, y = table(seed, 0.0)
         rows = {"y": y, "x": X[:, 0], "g": np.where(X[:, 1] == 1.0, "rare", "other")}
         design = schema.encode(rows, response="y")
@@ -63,7 +63,7 @@ def test_levels_of_a_formula_and_declared_ones_are_named_as_well():
             noise = dpfast.SeededNoise(seed)
             fit = dpfast.fit(*records, "logistic", privacy=1.0, noise=noise)
             named[k] += any(WORDS in said and "rare" in said for said in fit.warnings)
-    assert (named >= 4).all()
+    assert (named >= 15).all()
 
 
 def test_rare_responses_everywhere_are_no_separation():

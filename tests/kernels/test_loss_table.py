@@ -13,7 +13,7 @@ from dpfast.errors import InvalidInput
 from dpfast.kernels import records
 from dpfast.models import FreeScale, LeastSquares, Mallows, Objective
 from dpfast.models.joint_scale import joint_scale
-from dpfast.models.losses import Loss
+from dpfast.models.losses import ClippedResponse, Loss
 from dpfast.models.names import DECLARED, LOSSES, all_losses
 from dpfast.models.quantile import NarrowQuantile
 from dpfast.models.weighting import Weighting
@@ -35,12 +35,26 @@ def kernel(name, **options):
 
 def test_every_row_has_a_class_and_every_class_a_row():
     kinds = all_losses()
-    made = {NarrowQuantile.name: NarrowQuantile}  # by dpfast.fit alone
+    made = {kind.name: kind for kind in (NarrowQuantile, ClippedResponse)}  # by dpfast.fit alone
     ours = {kind.name: kind.code for kind in (kinds | made).values() if kind is not LeastSquares}
     assert ours == records.LOSS_CODES  # least squares is Huber's loss to them
     assert {name: kind.name for name, kind in kinds.items()} == {name: name for name in kinds}
     assert USER not in records.LOSS_CODES.values()
     assert len(set(records.LOSS_CODES.values())) == len(records.LOSS_CODES)
+
+
+def test_a_clipped_response_has_the_curvature_of_least_squares():
+    """The kernel and the class, on either side of the corner and far out."""
+    loss, y = ClippedResponse(1.3), np.array([-np.inf, -1e300, -2.0, -1.3, 0.4, 1.4, 1e300, np.nan])
+    model = records.RecordKernel(loss.code, loss.c, 1.0, MALLOWS, RADIUS, False)
+    X, theta, want = np.array([[1.0]]), np.zeros(1), records.GRADIENT | records.HESSIAN
+    for response, usable in zip(y, np.isfinite(y), strict=True):
+        gradient, hessian, _ = model.sums(X, np.array([response]), theta, want, 1.0)
+        assert hessian == usable
+        assert -gradient == (loss.psi(response) if usable else 0.0)
+    assert (loss.psi_prime(y) == 1.0).all()
+    assert (loss.majorizer(y[:-1]) >= loss.psi(y[:-1]) / y[:-1]).all()
+    assert loss.coupling == loss.majorizer_coupling == "independent"
 
 
 @each("name", LOSSES)

@@ -51,7 +51,8 @@ BUDGET = Budgets(matrix=50.0, vector=1.0, histogram=1.0)
 def whitened(smallest, seed=0, budget=BUDGET, typical=1.0):
     second, of_typical = moments(smallest, seed), moments(typical * smallest, seed)
     rows = Rows(second, of_typical, np.random.default_rng(seed), [])
-    result = repeated_whitening(rows, 2.0 * RADIUS, RADIUS, budget)
+    gram = rows.gram(2.0 * RADIUS, budget.matrix)
+    result = repeated_whitening(rows, gram, 2.0 * RADIUS, RADIUS, budget)
     whiten = result.preconditioner.whiten
     return result, np.linalg.eigvalsh(whiten.T @ second @ whiten), rows.asked
 

@@ -694,20 +694,22 @@ def test_scores_that_still_point_somewhere_are_told_from_noise():
 
 
 def test_a_label_that_few_held_scores_tell_is_named():
-    """A label of 3% whose records' errors are 13 times as large: of 24 fits, seeded, 7 hold its
-    slope, and 11 did not and were silent; 13 name it.
+    """A label of 3% whose records' errors are 13 times as large: few intervals hold its slope.
+
+    Of 300 fits .35 name the label, and .82 warn.  Of 60 fewer than 9, and 36, do with probability
+    below 1e-4; all were silent before.
     """
-    named = 0
-    for seed in range(24):
+    named = warned = 0
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         labels = rng.random((3000, 2)) < [0.03, 0.5]
         X = np.column_stack([labels * 1.0, rng.normal(size=(3000, 2))])
         y = X @ [2.9, -0.8, 0.3, 0.0] + np.where(labels[:, 0], 6.0, 0.47) * rng.normal(size=3000)
         fit = dpfast.fit(X, y, "least-squares", privacy=1.0, noise=dpfast.SeededNoise(seed))
-        named += any(
-            "of x1 depend on records whose gradients are clipped" in one for one in fit.warnings
-        )
-    assert named >= 10
+        told = "of x1 depend on records whose gradients are clipped"
+        named += any(told in one for one in fit.warnings)
+        warned += bool(fit.warnings)
+    assert named >= 9 and warned >= 36
 
 
 def test_levels_that_the_model_misses_keep_their_place():

@@ -259,6 +259,10 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     ),
     "gram of rows": (GDP, lambda desk: desk.rows().gram(1.0, 1.0)),
     "moment of rows": (GDP, lambda desk: desk.rows().moment(1.0, 2.0, 1.0)),
+    "gram and moment": (
+        GDP,
+        lambda desk: desk.rows().gram_and_moment(1.0, 2.0, StepBudget(1.0, 0.5)),
+    ),
     "clipped scores": (
         GDP,
         lambda desk: desk.rows().clipped(Linearization(THETA, LeastSquares()), 1.0, 1.0, 0.5),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 from functools import cache, partial
 
 import numpy as np
 import pytest
 
 import dpfast
+from dpfast.curator.answers import StepBudget
+from dpfast.curator.noisy_release import observed
 from dpfast.curator.preconditioned import (
     LeverageWeights,
     RowClipping,
@@ -117,6 +120,9 @@ def questions(name):
         "gram": lambda rows: rows.gram(radius, 0.1),
         "curvature": lambda rows: rows.gram(radius, 0.1, at),
         "moment": lambda rows: rows.moment(2.0, 0.5, 0.1, at, "response", 0.5),
+        "moment beside a gram": lambda rows: rows.gram_and_moment(
+            2.0, 0.5, StepBudget(0.1, 0.2), at, 0.5
+        )[1],
         **{
             f"clipped {name}": lambda rows, held=held: rows.clipped(
                 at, bound, 0.1, row_clipping=held
@@ -227,6 +233,27 @@ def test_c81_scores_and_their_meat_cost_persons_no_more_than_scores():
     rows = whitened(None, None, mu=1.0 + 1e-9, rows=persons(mine[0]))
     with pytest.raises(BudgetExceeded):  # beyond it nothing is proved: the sum is charged
         rows.clipped(at, bound, 1.0, 0.51)
+
+
+@each("name", ["least-squares", "logistic"])
+def test_c105_persons_cost_no_more(name):
+    """A Gram beside a moment, in units of noise: no pair is farther apart than it costs."""
+    at, moved, budget = point(name, 0.0 * THETA), [], StepBudget(0.3, 0.3)
+
+    class Both:
+        def release(self, question, release, draw):
+            moved[-1].append(np.ravel(release.value) / release.noise_scale)
+            self.cost = question[1]
+            return draw()
+
+    with np.errstate(all="ignore"):
+        for one in hostile(many=False):
+            rows = whitened(None, None, rows=persons(one)).mapped(MATRIX)
+            moved.append([])
+            with observed(watch := Both()):
+                rows.gram_and_moment(1.7, 0.5, budget, at, 0.5 * (name == "logistic"))
+    found = farthest(np.array([np.concatenate(parts) for parts in moved]))
+    assert 0.8 * watch.cost <= found <= watch.cost < math.hypot(0.3, 0.3)
 
 
 def meat_of(rows, at, bound):

@@ -68,6 +68,15 @@ class Rows:
         gram = half @ half.T / np.trace(half @ half.T) * size
         return self._answer(gram, 2.0**0.5 * radius**2, mu)
 
+    def gram_and_moment(self, radius, cap, budget, at=None, shift=0.0):
+        answers = (
+            self.gram(radius, budget.hessian),
+            self.moment(radius, cap, budget.gradient, at, shift=shift),
+        )
+        del self.spent[-2:]
+        self.spent.append(joint_mu("independent", budget.gradient, budget.hessian))
+        return answers
+
     def moment(self, radius, cap, mu, at=None, what="response", shift=0.0):
         Mallows(radius), Huber(cap)
         self._known(at)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator import Curator
+from dpfast.curator import Curator, StepBudget
 from dpfast.curator.blocks import sample
 from dpfast.curator.joint import Layout
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
@@ -71,6 +71,10 @@ def indices(n, seed):
 ASKED = {
     "gram": (lambda rows: rows.gram(1.7, 0.1), lambda m: 2.0**0.5 * 1.7**2 / m),
     "moment": (lambda rows: rows.moment(2.0, 0.5, 0.1), lambda m: 2.0 / m),
+    "moment beside a gram": (
+        lambda rows: rows.gram_and_moment(2.0, 0.5, StepBudget(0.1, 0.2))[1],
+        lambda m: 2.0 / m,
+    ),
     "clipped": (
         lambda rows: rows.clipped(Linearization(np.zeros(3), LeastSquares()), 1.7, 0.1),
         lambda m: 3.4 / m,

@@ -120,6 +120,7 @@ def of_distances(desk: Desk, values: list[Any]) -> list[Any]:
 AFTERWARDS: dict[str, Callable[[Desk, list[Any]], list[Any]]] = {
     "mean loss": lambda desk, values: [values[0] + 0.5],
     "moment of rows": lambda desk, values: [-values[0]],
+    "gram and moment": lambda desk, values: [values[1], -values[0]],
     "clipped scores": lambda desk, values: [-values[0], values[1]],
     "clipped and counted": lambda desk, values: [-values[0], values[1]],
     "distances": of_distances,

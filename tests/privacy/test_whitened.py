@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 import dpfast
 from dpfast.curator import Curator
+from dpfast.curator.answers import StepBudget
 from dpfast.curator.noisy_release import observed
 from dpfast.curator.preconditioned import (
     LeverageWeights,
@@ -149,6 +150,54 @@ def test_c60_the_worst_pair_of_scores_with_their_lengths(loss):
     flat = np.array(found)
     move = np.sqrt(((flat[:, None] - flat) ** 2).sum(axis=2)).max()
     assert 0.99 * watch.cost <= move <= watch.cost
+
+
+GRAM_RADIUS = 1.7
+
+#: Rows as long as the radius, in any direction: with the constant 1, unmapped.
+AS_LONG = [
+    (
+        (
+            np.sqrt(GRAM_RADIUS**2 - 1.0) * np.cos(turn),
+            np.sqrt(GRAM_RADIUS**2 - 1.0) * np.sin(turn),
+        ),
+        y,
+    )
+    for turn in np.linspace(0.0, 2.0 * np.pi, 73)
+    for y in (-1e300, 1e300)
+]
+
+
+@each("mus", [(0.3, 0.3), (0.2, 0.3), (0.5, 0.3), (0.7, 0.3)])
+@each("beside", [*BESIDE, "weighed"])
+@each("name", ["least-squares", "logistic"])
+def test_c105_a_gram_and_a_moment_cost_less_than_both(mus, beside, name):
+    """In units of noise, of rows at the radius, at the cap and at 0; attained by equal weights."""
+    mu_gradient, mu_hessian = mus
+    at = None if name == "least-squares" else point(name, 0.0 * THETA)
+    weigh, beside = (40.0, (1.0, 0.3)) if beside == "weighed" else (0.0, beside)
+    small = [((x, 0.5), y) for x in (-3.0, 0.1, 3.0) for y in RESPONSES]
+    cap, shift = (0.5, 0.5) if at else (1.3, 0.0)
+    pairs = [*PAIRS, *small, *AS_LONG, *[(row, y > 0.0) for row, y in AS_LONG]]
+    moved = []
+
+    class Both:
+        def release(self, question, release, draw):
+            moved[-1].append(np.ravel(release.value) / release.noise_scale)
+            self.cost = question[1]
+            return draw()
+
+    with np.errstate(all="ignore"):
+        for rows in neighbouring(tuple(pairs), 30, False, beside, weigh, None):
+            moved.append([])
+            with observed(watch := Both()):
+                budget = StepBudget(mu_gradient, mu_hessian)
+                rows.gram_and_moment(GRAM_RADIUS, cap, budget, at, shift)
+    flat = np.array([np.concatenate(parts) for parts in moved])
+    move = np.sqrt(((flat[:, None] - flat) ** 2).sum(axis=2)).max()
+    assert move <= watch.cost < math.hypot(*mus)
+    if not beside and mu_gradient <= mu_hessian:
+        assert move >= 0.99 * watch.cost
 
 
 @each("what", QUANTITIES)
@@ -384,6 +433,12 @@ def test_c80_answers_are_about_what_they_say(loss, how, mapped):
     one = one * np.clip(v**0.5 * (y - 0.5), -0.3, 0.3)
     np.testing.assert_allclose(-moment, one @ a / n, rtol=1e-9, atol=1e-12)
 
+    both, budget = [], StepBudget(1e5, 1e5)
+    both += rows.gram_and_moment(radius, 0.3, budget, at, 0.5)
+    np.testing.assert_allclose(both[1].value, one @ a / n, rtol=1e-6, atol=1e-5)
+    held = w * np.minimum(v, radius**2 / long**2)
+    np.testing.assert_allclose(both[0].value, (a * held[:, None]).T @ a / n, rtol=1e-6, atol=1e-5)
+
     for held in (
         RowClipping(),
         RowClipping(max_score_bound=0.7),
@@ -426,6 +481,8 @@ def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
         rows = whitened(None, None, 1e9, rows=records).mapped(MATRIX).mapped(MATRIX.T + 1.0)
         assert (rows._rotated is None) == bool(turned)
         asked = [rows.gram(1.4, 1e5, at).value, rows.moment(1.4, 0.3, 1e5, at).value]
+        both = rows.gram_and_moment(1.4, 0.3, StepBudget(1e5, 1e5), at)
+        asked += [answer.value for answer in both]
         for held in (
             RowClipping(),
             RowClipping(max_score_bound=0.7),
@@ -659,6 +716,7 @@ def test_a_record_that_is_not_finite_counts_in_no_answer(loss):
             lambda rows: rows.gram(1e3, 0.1, at),
             lambda rows: rows.moment(1.0, 2.0, 0.1, at, "score"),
             lambda rows: rows.moment(1.0, 2.0, 0.1, at, "response", 0.5),
+            lambda rows: rows.gram_and_moment(1.0, 2.0, StepBudget(0.1, 0.2), at, 0.5),
             lambda rows: rows.clipped(at, 1.0, 0.1),
         ):
             found = observed_value(lambda ask=ask, rows=rows: ask(rows))

@@ -21,6 +21,7 @@ from dpfast.curator.preconditioned import Linearization
 from dpfast.models import LeastSquares, Logistic
 from dpfast.privacy.mechanisms import gaussian_scale, grid_bits
 from dpfast.privacy.scaling.sensitivity import complete_weight, query_mu
+from dpfast.privacy.sensitivity import joint_mu
 from dpfast.scaling.budget import ScalingBudget
 from dpfast.scaling.distances import DistanceHistogram
 from dpfast.scaling.search import COUNT_SHARE, COUNTS, LOOK_SHARE, MIN_MU
@@ -133,12 +134,20 @@ class Table:
         gram = (rows.T * np.minimum(1.0, radius**2 / squares)) @ rows / self.n
         return self.released(mu, (gram, math.sqrt(2.0) * radius**2 / self.n, mu))[0]
 
-    def moment(self, radius: float, cap: float, shift: float, mu: float) -> Noisy:
+    def gram_and_moment(
+        self, radius: float, cap: float, shift: float, mu_gram: float, mu_moment: float
+    ) -> list[Noisy]:
         squares = np.maximum((self.rows * self.rows).sum(1), TINY)
-        parts = np.minimum(1.0, radius**2 / squares) * np.clip(self.y - shift, -cap, cap)
-        sensitivity = 2.0 * radius * cap / self.n
-        noisy = self.released(mu, (-(parts @ self.rows) / self.n, sensitivity, mu))[0]
-        return Noisy(-noisy.value, noisy.noise_scale)
+        weights = np.minimum(1.0, radius**2 / squares)
+        moment = -((weights * np.clip(self.y - shift, -cap, cap)) @ self.rows) / self.n
+        gram = (self.rows.T * weights) @ self.rows / self.n
+        sensitivities = 2.0 * radius * cap / self.n, math.sqrt(2.0) * radius**2 / self.n
+        noisy_moment, noisy_gram = self.released(
+            joint_mu("independent", mu_moment, mu_gram),
+            (moment, sensitivities[0], mu_moment),
+            (gram, sensitivities[1], mu_gram),
+        )
+        return [noisy_gram, Noisy(-noisy_moment.value, noisy_moment.noise_scale)]
 
     def norms(self, norms: Array, per_octave: int, mu: float) -> NormHistogram:
         edges = bin_edges(per_octave)[:-1]
@@ -247,16 +256,16 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
     # whitened rows, and a pilot estimate
     usual = FIRST_RADIUS * p**0.5
     radius = first_radius = max(usual, FIRST_PART * first.longest_radius(n, p))
-    whitening = precondition(table.gram(table.rows, radius, first.matrix))
+    cap, shift = PILOT_CAP * (radius / usual) ** 0.5, 0.0
+    if loss.curvature_varies:
+        cap = shift = 0.5
+    gram, moment = table.gram_and_moment(radius, cap, shift, first.matrix, first.vector)
+    whitening = precondition(gram)
     assert whitening.floor >= 0.2 or not whitening.unclear.any(), "the twin whitens once"
     if loss.curvature_varies:
-        moment = table.moment(radius, 0.5, 0.5, first.vector)
         theta, pilot_variance = coefficients_through_link(moment, whitening, setting, 1.0, n)
     else:
-        cap = PILOT_CAP * (radius / usual) ** 0.5
-        theta, pilot_variance = shrunken_coefficients(
-            table.moment(radius, cap, 0.0, first.vector), whitening
-        )
+        theta, pilot_variance = shrunken_coefficients(moment, whitening)
     W, first_unwhiten = whitening.whiten, whitening.unwhiten
     intercept = first_unwhiten[:, 0]
 

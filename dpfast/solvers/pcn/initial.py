@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer
+from dpfast.curator.answers import StepBudget
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.models import Loss
 from dpfast.models.losses import MASSES, NODES
@@ -65,21 +66,12 @@ def initial_estimate(
     p, few_rows = rows.dimension, rows.subsample()
     typical_radius = FIRST_RADIUS * p**0.5
     radius = max(typical_radius, FIRST_PART * budget.longest_radius(few_rows.n, p))
-    repeated = repeated_whitening(few_rows, radius, typical_radius, budget)
-    whitening = repeated.preconditioner
-    loss = setting.loss
+    gram, moment, cap = gram_and_moment(few_rows, setting, radius, budget)
+    repeated = repeated_whitening(few_rows, gram, radius, typical_radius, budget)
+    whitening, loss = repeated.preconditioner, setting.loss
     if loss.link == "identity":
-        cap = PILOT_CAP
-        if not loss.curvature_varies:
-            # no round corrects a moment without the long rows; these have larger responses
-            cap = PILOT_CAP * (radius / typical_radius) ** 0.5
-            typical_radius = radius
-        moment = few_rows.moment(typical_radius, cap, budget.vector)
         theta, variance = shrunken_coefficients(moment, whitening)
     else:
-        cap = 0.5 * (loss.largest_response or PILOT_CAP * setting.bounded_size)
-        at = Linearization(np.zeros(p), loss)
-        moment = few_rows.moment(radius, cap, budget.vector, at, shift=cap)
         theta, variance = coefficients_through_link(
             moment, whitening, setting, 2.0 * cap, few_rows.n
         )
@@ -100,6 +92,28 @@ def initial_estimate(
         whitening,
         radius,
     )
+
+
+def gram_and_moment(
+    rows: PreconditionedQueries, setting: Setting, radius: float, budget: Budgets
+) -> tuple[Answer, Answer, float]:
+    """Release the rows' Gram and their moment with the response, and return the response's cap.
+
+    One read gives both, but for robust losses, whose moment is of shorter rows.
+    """
+    p, loss, at, shift = rows.dimension, setting.loss, None, 0.0
+    typical_radius = FIRST_RADIUS * p**0.5
+    if loss.needs_scale:
+        gram = rows.gram(radius, budget.matrix)
+        return gram, rows.moment(typical_radius, PILOT_CAP, budget.vector), PILOT_CAP
+    if loss.link == "identity":
+        # no round corrects a moment without the long rows; these have larger responses
+        cap = PILOT_CAP * (radius / typical_radius) ** 0.5
+    else:
+        at = Linearization(np.zeros(p), loss)
+        cap = shift = 0.5 * (loss.largest_response or PILOT_CAP * setting.bounded_size)
+    both = StepBudget(budget.vector, budget.matrix)
+    return *rows.gram_and_moment(radius, cap, both, at, shift), cap
 
 
 def residual_scale(rows: PreconditionedQueries, theta: Array, loss: Loss, mu: float) -> float:

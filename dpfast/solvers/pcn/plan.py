@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from dpfast.curator.preconditioned import NO_CLIPPING, RowClipping
 from dpfast.privacy.rounding import ROUNDING_SHARES
+from dpfast.privacy.sensitivity import joint_mu
 
 #: Largest number of steps.  Those after the first, which only reaches the region of convergence,
 #: count in the result.  After convergence there is one more step, with the rest of the budget.
@@ -161,8 +162,15 @@ class Budgets(NamedTuple):
 
     def initial_cost(self, counts: QueryCounts, later: float) -> float:
         """Return the cost of all queries of :func:`initial_estimate`."""
-        more = self.matrix * later**0.5
-        return math.hypot(self.matrix, more, self.vector, counts[2] * self.histogram)
+        first = gram_and_moment_mu(counts, self.matrix, self.vector)
+        return math.hypot(first, self.matrix * later**0.5, counts[2] * self.histogram)
+
+
+def gram_and_moment_mu(counts: QueryCounts, matrix: float, vector: float) -> float:
+    """Return the cost of the first Gram and moment; losses without a scale release them jointly."""
+    if counts[2]:
+        return math.hypot(matrix, vector)
+    return joint_mu("independent", vector, matrix)
 
 
 class BudgetAllocation(NamedTuple):
@@ -209,13 +217,26 @@ class BudgetAllocation(NamedTuple):
             again + first * (1.0 + later) + in_rounds + (0.0 if sampled else last),
             first + in_rounds,
             histograms + in_rounds + (ROUND if sampled else last),
+            counts if first else None,
         )
 
-    def divided(self, matrices: float, vectors: float, histograms: float) -> Budgets:
-        """Divide the total over so many queries of each kind; the steps have the rest."""
+    def divided(
+        self,
+        matrices: float,
+        vectors: float,
+        histograms: float,
+        initial: QueryCounts | None = None,
+    ) -> Budgets:
+        """Divide the total over so many queries of each kind; the steps have the rest.
+
+        With ``initial`` counts a matrix and a vector of them are of one read.
+        """
         mu, small = self.mu, self.small_sample_factor()
         part = [share + small * (SHARES_OF_FEW[kind] - share) for kind, share in SHARES.items()]
         used = sum(map(operator.mul, (matrices, vectors, histograms), part))
+        if initial:
+            together = gram_and_moment_mu(initial, part[0] ** 0.5, part[1] ** 0.5)
+            used += together**2 - part[0] - part[1]
         remaining = 1.0 - 32.0 * ROUNDING_SHARES - used
         later_share = (1.0 - FIRST) * remaining / (MAX_STEPS - 1)
         shares = [FIRST * remaining] + [later_share] * (MAX_STEPS - 1)

@@ -74,16 +74,16 @@ class RepeatedWhitening(NamedTuple):
 
 
 def repeated_whitening(
-    rows: PreconditionedQueries, radius: float, typical_radius: float, budget: Budgets
+    rows: PreconditionedQueries, gram: Answer, radius: float, typical_radius: float, budget: Budgets
 ) -> RepeatedWhitening:
-    """Whiten rows again while a released Gram leaves a direction unclear.
+    """Whiten rows by their Gram within a radius, and again while it leaves a direction unclear.
 
     A floor lengthens an unclear direction less than its own eigenvalue would, so that the next Gram
     sees it with less noise.  A direction that stays unclear is as long as after the first Gram.
     Where few rows alone determine a direction, the first Gram is kept.  Whitening would make them
     so long that their scores determine the clipping norm of every record.
     """
-    first = precondition(rows.gram(radius, budget.matrix))
+    first = precondition(gram)
     if first.floor >= MAX_FIRST_FLOOR or not first.unclear.any():
         return RepeatedWhitening(first)
     later_radius = max(typical_radius, radius * WHITENING**0.25)  # with the same noise
