@@ -55,6 +55,7 @@ from .quantiles import private_quantiles as private_quantiles
 from .regression.fit import fit as fit
 from .regression.forecast import plan as plan
 from .regression.formula import fit_formula as fit_formula
+from .regression.many import fit_many as fit_many
 from .regression.nonprivate import nonprivate_fit as nonprivate_fit
 from .regression.quantiles.fitting import fit_quantiles as fit_quantiles
 from .release import (

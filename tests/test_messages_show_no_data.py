@@ -154,6 +154,7 @@ CALLS = {
     "fit": FIT, "nonprivate_fit": {k: FIT[k] for k in ("X", "y", "loss", "scale")},
     "fit_formula": {"formula": "b ~ a", "data": TABLE, "schema": SCHEMA, "privacy": 1.0,
                     "loss": "log-cosh", "scale": 1.0, **SEEDED},
+    "fit_many": {"X": X, "y": Y, "privacy_each": 1.0, "noise": dpfast.SeededNoise(0)},
     "fit_quantiles": {"X": X, "y": Y, "taus": [0.3, 0.6], "privacy": 1.0, "scale": 1.0, **SEEDED},
     "minimize": {"X": X, "y": Y, "objective": "cauchy", "privacy": dpfast.ZCDP(1.0), "scale": 1.0,
                  "method": dpfast.optimize.Adaptive(last_share=0.1), **SEEDED},

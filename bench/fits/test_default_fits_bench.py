@@ -135,3 +135,23 @@ def test_effect(benchmark, n, p):
         )
 
     measured(benchmark, fit, "effect", n, p, OF_EFFECTS.get(n, TARGETS[n]), None)
+
+
+@pytest.mark.parametrize("many", ["fit_many", "a loop"])
+def test_many_responses(benchmark, many):
+    """Fits of one design of 500 x 3, each with a response of its own, and as many calls of OLS."""
+    count = 50
+    X, _ = table(500, 3, "least-squares")
+    Y = X.sum(axis=1)[:, None] + np.random.default_rng(1).normal(size=(500, count))
+    peer = pytest.importorskip("statsmodels.api")
+    Z = peer.add_constant(X)
+
+    def fits() -> Any:
+        if many == "fit_many":
+            return dpfast.fit_many(dpfast.records(X, threads=1), Y, privacy_each=1.0)
+        return [dpfast.fit(dpfast.records(X, y, threads=1), privacy=1.0) for y in Y.T.copy()]
+
+    def loop() -> Any:
+        return [peer.OLS(y, Z).fit(cov_type="HC1").bse for y in Y.T.copy()]
+
+    measured(benchmark, fits, f"{count} least squares, {many} | OLS", 500, 3, 5e-4 * count, loop)

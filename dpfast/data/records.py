@@ -124,6 +124,10 @@ class Records:
             return CachedRecords(self) if fits_in_cache(self) else self
         return self
 
+    def _picked(self, numbers: NDArray[np.int64]) -> Records:
+        """Gather the records with these public row numbers, of arrays in memory."""
+        return Records(self.X[numbers], self.y[numbers], self.names)
+
     @property
     def in_memory(self) -> bool:
         """True for arrays in memory, whose rows can be read one by one."""

@@ -75,10 +75,15 @@ class Account:
         """Part of the total that the shared ledger has back."""
         return None if self._reservation is None else self._reservation.returned
 
-    def refuse_unpayable(self, label: str) -> None:
-        """Refuse what the ledger cannot pay, before work that must precede the charge."""
+    def refuse_unpayable(self, label: str, times: int = 1) -> None:
+        """Refuse what the ledger cannot pay so many times, before work that precedes the charge."""
         if self._shared is not None:
-            checked_ledger(self._shared).check(self._in_currency_of(self._shared), label)
+            ledger = checked_ledger(self._shared)
+            spend = self._in_currency_of(ledger)
+            ledger.check(spend, label)
+            charges, spent = ledger._priced(spend, label), ledger._current()[0]
+            for _ in range(times):  # one after the other, as they will be charged
+                spent, _line = ledger._after(spent, charges)
 
     def charge_after(
         self, first: Callable[[], Checked], label: str, extra_bytes: int = 0

@@ -116,10 +116,19 @@ class KeepReleased:
         """Return the partial result that a nested call left with the exception."""
         return getattr(self._error, "partial_result", None)
 
+    def last(self, error: str) -> Any:
+        """Return what a nested call left that was not :meth:`taken`, or None."""
+        inner = self.inner()
+        return self._tape.ended(error) if inner is None and self._tape.ended else inner
+
+    def taken(self) -> None:
+        """Note that the result of the last nested call is kept by the caller."""
+        self._tape.ended = lambda error: None
+
     def __enter__(self) -> KeepReleased:
         self._outer_tape = TAPE.get()
         if self._adopts_inner:
-            self._tape.ended = lambda error: None
+            self.taken()
         self._token: Token[Tape | None] = TAPE.set(self._tape)
         self._errstate = np.errstate(all="ignore")
         self._errstate.__enter__()

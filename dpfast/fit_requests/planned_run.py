@@ -80,7 +80,7 @@ def run(
     request = analysis.request
     session: tuple[Any, ...] = ()
     if analysis.returns_unused:
-        session = request.ledger, request.group_size
+        session = request.ledger, request.copies
     with KeepReleased(analysis.so_far, privacy=analysis.guarantee, scales=lambda: analysis.units):
         with quietly():
             with request.account.reserve(label, memory, *session):

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 PERSON_MEANS_NOTE = ", each person's rows averaged"
 WITHIN_NOTE = " less their own means"
 
+#: What the guarantee of a resample rests on besides this library.
+PUBLIC_ROWS = "the row numbers of the resample were drawn without looking at the records"
+
 #: Temporary numbers of each record, beside the copies of its row.
 NUMBERS_PER_RECORD = 8
 
@@ -92,6 +95,11 @@ class FitRequest:
     subsample: Records | None = None
     #: A larger sample, for levels that are rare in the subsample.
     larger_subsample: Records | None = None
+    #: How often a record occurs at most, and the number of records, of a public resample (C96).
+    occurrences = 1
+    n_resampled: int | None = None
+    #: Which of several fits of one call this is; public.
+    part = ""
 
     def __init__(
         self,
@@ -248,7 +256,19 @@ class FitRequest:
     def with_account(self, account: Account) -> FitRequest:
         """Copy the request for a part of the budget, with a ledger of its own."""
         request = copy(self)
-        request.account, request.ledger = account, account.open_ledger(self.group_size)
+        request.account, request.ledger = account, account.open_ledger(self.copies)
+        return request
+
+    def resampled(self, rows: NDArray[np.int64] | None, records: Records) -> FitRequest:
+        """Copy the request for other records of the same columns, or for public rows of them."""
+        request = copy(self)
+        records.names = self.records.names
+        if rows is not None:
+            request.occurrences = most_occurrences(rows)
+            request.n_resampled = records.n
+            records = records._picked(rows)
+        request.records = request.single = records
+        request.n = records.n
         return request
 
     def _refuse_other_columns(self, columns: int, fit_intercept: bool) -> None:
@@ -363,7 +383,8 @@ class FitRequest:
 
     def label(self, method: str, *facts: str) -> str:
         """Name the charge of a method in a shared ledger, with public facts."""
-        return f"{method}({', '.join((*facts, f'n={self.n}', f'p={self.dimension}'))})"
+        sizes = [f"n={self.n}", f"p={self.dimension}"]
+        return f"{method}({', '.join((*facts, *sizes, *filter(None, [self.part])))})"
 
     def memory_bytes(self, copies: int = 0, *, include_arrays: bool = False) -> int:
         """Return the bytes needed for copies of the covariates and for samples, by public sizes."""
@@ -409,6 +430,11 @@ class FitRequest:
         """Number of protected persons: n, unless records are grouped."""
         return self.n // self.group_size
 
+    @property
+    def copies(self) -> int:
+        """Rows that one person or record moves at most: each costs as much (C47, C96)."""
+        return self.group_size * self.occurrences
+
     def mu_left(self, mu: float) -> float:
         """Return what the charges so far have left of a mu, rounded down."""
         spent = math.fsum([entry.paid.mu**2 for entry in self.ledger.entries])
@@ -422,7 +448,7 @@ class FitRequest:
     def guarantee(self) -> Guarantee:
         """Return the guarantee of all charges so far, each of them in Gaussian DP."""
         m, ledger = self.group_size, self.ledger
-        entries = [(entry.label, m * entry.paid.mu) for entry in ledger.entries]
+        entries = [(entry.label, self.copies * entry.paid.mu) for entry in ledger.entries]
         relation = group_relation(self.max_rows or m)
         if self.means and self.max_rows is None:
             relation = MEANS_RELATION
@@ -434,9 +460,10 @@ class FitRequest:
         return Guarantee.of(
             self.account.total,
             self.noise,
-            self.n_units,
+            self.n_units if self.n_resampled is None else self.n_resampled,
             entries,
             relation=relation,
+            vouched=() if self.n_resampled is None else (PUBLIC_ROWS,),
             expression=spent,
             returned=self.account.returned,
         )
@@ -523,6 +550,11 @@ def _rescaled(covariance: Covariance, units: Array) -> Covariance:
         unfinished=covariance.unfinished * units,
         spread=covariance.spread and covariance.spread._replace(units=units),
     )
+
+
+def most_occurrences(rows: NDArray[np.int64]) -> int:
+    """Return how often a record occurs at most in a resample, which is its price (claim C96)."""
+    return int(np.bincount(rows).max())
 
 
 @contextmanager

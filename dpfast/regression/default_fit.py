@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import check_constant
 from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.preconditioned import PreconditionedQueries
-from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.fit_requests.partial import UNFINISHED
 from dpfast.fit_requests.planned_run import Fits, run, single
 from dpfast.fit_requests.request import FitRequest
@@ -133,7 +133,7 @@ def uses_default_fit(loss: Any, options: dict[str, Any]) -> bool:
             robust = f"name a robust loss: {typed}"
         raise InvalidInput(
             f"{name} is not an option of {kind.name}, which estimates its own weights, scale "
-            f"and steps; received {described(options[name])}. Leave it out, or {robust}."
+            f"and steps; received a {type(options[name]).__name__}. Leave it out, or {robust}."
         )
     known_scale = changed == ["scale"] and not isinstance(options["scale"], FreeScale)
     return (not changed or known_scale) and kind.supports_default_fit

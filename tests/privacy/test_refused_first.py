@@ -67,6 +67,26 @@ CHOICE = {k: v for k, v in SEARCH.items() if k != "bounds"} | {
 }
 OWN = dpfast.nonconvex.PerRecordObjective(per_record, dimension=2, lipschitz=5.0, smoothness=3.0)
 
+
+def fit_many(
+    X,
+    y,
+    loss="least-squares",
+    *,
+    privacy,
+    resamples=None,
+    standardize=None,
+    inference=True,
+    ledger=None,
+    noise=None,
+):
+    """Call ``fit_many`` for one fit, whose budget is that of the call."""
+    return dpfast.fit_many(
+        X, y, loss, privacy_each=privacy, resamples=resamples, standardize=standardize,
+        inference=inference, ledger=ledger, noise=noise,
+    )  # fmt: skip
+
+
 CALLS = {
     "fit": (dpfast.fit, REGRESSION),
     "fit, free scale": (dpfast.fit, REGRESSION | {"scale": dpfast.FreeScale(0.5, 2.0)}),
@@ -76,6 +96,7 @@ CALLS = {
         dpfast.fit_quantiles,
         {k: v for k, v in REGRESSION.items() if k != "loss"} | {"taus": [0.3, 0.6]},
     ),
+    "fit_many": (fit_many, {"X": X, "y": Y, "privacy": 1.0}),
     "fit_quantiles, weights": (
         dpfast.fit_quantiles,
         {k: v for k, v in REGRESSION.items() if k != "loss"}
@@ -333,6 +354,8 @@ MUST_BE_REFUSED = [
     ("fit", {"method": dpfast.optimize.Newton(step=Backtracking()), "privacy": 1e9}),
     ("fit", ESTIMATED | {"inference": False, "privacy": 5e-6}),
     ("fit_quantiles", {"taus": []}),
+    ("fit_many", {"resamples": [[0.5]]}),
+    ("fit_many", {"resamples": [range(N)] * 2, "noise": [None] * 3}),
     ("fit_quantiles", {"taus": [0.5, 0.5]}),
     ("fit_quantiles", {"taus": [0.6, 0.3]}),
     ("fit_quantiles", {"taus": [0.3, 1.0]}),

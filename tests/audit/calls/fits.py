@@ -53,6 +53,7 @@ __all__ = [
     "fits",
     "formulas",
     "levels",
+    "many",
     "persons",
     "quantiles",
     "standardised",
@@ -281,6 +282,23 @@ def formulas() -> Iterator[Example]:
 
         name = "dpfast.regression.formula.fit_formula"
         yield Example(name, loss, call, loss in BINARY, GDP(1.0))
+
+
+def many() -> Iterator[Example]:
+    """Call with two responses, and with folds, in which a record occurs once."""
+    from dpfast.regression.many import fit_many
+
+    def responses(data: Any) -> Any:
+        X, y = data
+        return fit_many(X, np.column_stack([y, y + X[:, 0]]), privacy_each=GDP(4.0))
+
+    def folds(data: Any) -> Any:
+        rows = [np.arange(0, len(data[0]), 2), np.arange(1, len(data[0]), 2)]
+        return fit_many(*data, "log-cosh", privacy_each=GDP(4.0), resamples=rows)
+
+    name, total = "dpfast.regression.many.fit_many", GDP(4.0 * 2.0**0.5 * (1.0 + 1e-12))
+    yield Example(name, "two responses", responses, False, total)
+    yield Example(name, "folds", folds, False, total)
 
 
 def quantiles() -> Iterator[Example]:
