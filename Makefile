@@ -13,7 +13,7 @@ SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 
-.PHONY: help demo test test-fast test-all bench evidence bench-quick bench-compare lint hooks format mutants coverage proofs docs docs-check wheels clean
+.PHONY: help demo test test-fast test-all bench evidence bench-quick bench-compare lint hooks format mutants coverage operators proofs docs docs-check wheels clean
 
 help:
 	@echo "make demo      private wage regression on census microdata"
@@ -25,6 +25,7 @@ help:
 	@echo "make lint      ruff, mypy and the words of docs/house-words.txt"
 	@echo "make hooks     have git run the linters before each commit"
 	@echo "make mutants   plant privacy bugs and check that the tests notice"
+	@echo "make operators  generic mistakes in the files of sensitivities, by cosmic-ray"
 	@echo "make coverage  branches of privacy and curator that no test takes, and why"
 	@echo "make proofs    check the algebra of the claims with Coq (installed by apt-get, as root)"
 	@echo "make docs      the documentation, in docs/_build/html"
@@ -113,6 +114,13 @@ coverage: $(VENV)/.coverage
 	$(BIN)/python -m coverage run -m pytest -q -m "not slow" $(COVERING)
 	$(BIN)/python -m coverage json -q
 	$(BIN)/python -m tests.privacy.branches
+
+$(VENV)/.operators: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --group operators
+	@touch $@
+
+operators: $(VENV)/.operators
+	$(BIN)/python -m tests.privacy.operators $(ARGS)
 
 proofs: $(VENV)/.built
 	$(BIN)/python -m tests.proofs.check --install
