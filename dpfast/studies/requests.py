@@ -380,8 +380,8 @@ def _reads(analysis: str, arguments: Mapping[str, Any], schema: Schema | None) -
         return _by(reads, arguments["by"], schema) if analysis == "fits" else reads
     columns = arguments.get("columns", arguments.get("column", ()))
     grouping = grouping_of(schema, arguments["by"], columns, "columns")
-    named = tuple(dict.fromkeys([*grouping.by, *grouping.columns]))
-    return Reads(declared=named, plain=_weights_of(arguments, named))
+    declared = tuple(dict.fromkeys([*grouping.by, *grouping.columns]))
+    return Reads(declared=declared, plain=_weights_of(arguments, declared))
 
 
 def _weights_of(arguments: Mapping[str, Any], others: tuple[str, ...]) -> tuple[str, ...]:

@@ -242,6 +242,7 @@ class TableQuery:
             self.unit,
             self.cells.n,
             self.clustered,
+            0.0 if self.bound is None else self.bound.lost,
         )
         ends = np.stack([grouping.middles - grouping.halves, grouping.middles + grouping.halves])
         return table_of(sums, self.least, columns=grouping.columns, ranges=ends.T, **self.facts())

@@ -41,6 +41,8 @@ class ReleasedSums(NamedTuple):
         Records or persons that were sampled.
     clustered : bool
         Whether a person may be in several cells.
+    lost : float
+        Part of the sum of weights that an estimated bound may have clipped.
     """
 
     values: Array
@@ -50,6 +52,7 @@ class ReleasedSums(NamedTuple):
     unit: float
     n_units: int
     clustered: bool = False
+    lost: float = 0.0
 
     @property
     def n_columns(self) -> int:
@@ -166,7 +169,7 @@ def _of_weights(sums: ReleasedSums, middles: Array, halves: Array) -> Moments:
                 )
                 by_noise = by_noise + np.maximum(spread - natural**2 / sums.n_units, error)
             totals.append(unit * natural)
-            errors.append(unit * np.sqrt(by_noise))
+            errors.append(unit * np.hypot(np.sqrt(by_noise), sums.lost * natural))
         count_variance = np.full_like(count, count_noise**2)
         if sums.counted == "population":
             count_variance = count_variance + np.maximum(weights - least, 0.0)
@@ -175,7 +178,7 @@ def _of_weights(sums: ReleasedSums, middles: Array, halves: Array) -> Moments:
     return Moments(
         unit * count,
         unit * count_noise,
-        unit * np.sqrt(count_variance),
+        unit * np.hypot(np.sqrt(count_variance), sums.lost * count),
         unit**2 * weights,
         mean,
         bse,
