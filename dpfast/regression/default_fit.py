@@ -32,6 +32,7 @@ from dpfast.models import (
 )
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression import few_records
 from dpfast.regression.design_basis import design_basis
 from dpfast.regression.shrinkage import shrunken_coefficients, standard_error
 from dpfast.scaling.budget import FARTHEST, LEAST_FOR_ROUNDS, MIN_RECORDS_FACTOR, ScalingBudget
@@ -41,7 +42,12 @@ from dpfast.scaling.standardized import GivenScaling, Standardized
 from dpfast.solvers.pcn.clipping import may_bias
 from dpfast.solvers.pcn.engine import fit_pcn
 from dpfast.solvers.pcn.histogram import N_FINE_BINS
-from dpfast.solvers.pcn.initial import FIRST_PART, InitialEstimate, initial_estimate
+from dpfast.solvers.pcn.initial import (
+    FIRST_PART,
+    InitialEstimate,
+    initial_estimate,
+    predictor_of_mean,
+)
 from dpfast.solvers.pcn.local import SUBSAMPLE_PART
 from dpfast.solvers.pcn.plan import MAX_STEPS, TINY, BudgetAllocation, Setting, prices
 from dpfast.solvers.pcn.result import SolverResult
@@ -199,6 +205,8 @@ class DefaultFit:
         self._iterates: list[list[Array]] = [[] for _ in losses]
         self.steps = [MAX_STEPS] * len(losses)
         self.only_mean = False
+        #: Whether slopes are for predictions alone.
+        self.few_records = False
         #: Why the call ended after its counts, if it did.
         self._stopped = ""
         self._scaling: PrivateScaling | GivenScaling | None = None
@@ -233,6 +241,9 @@ class DefaultFit:
         rows = self.rows_for()
         if self._weight_unit:
             min_mu = self._weight_unit.refuse(rows, min_mu)
+        if self.few_records:
+            steps = [few_records.step_mu(mu) for mu in (min_mu, self._mu)]
+            return rows.refuse((), steps=steps)
         rows.refuse_norm_histogram(1, min_mu)  # the shares of a tiny total are rounded to zero
         # the number of steps, and what the units leave, are not known before the charge
         counts = [self.setting._replace(loss=loss).query_counts for loss in self.losses]
@@ -298,14 +309,25 @@ class DefaultFit:
                         strength=request.n * mu, loss=loss.name, q=request.n_covariates
                     )
                 )
-            self.only_mean = True
-            return mu
-        share = budget.share()
+            weighted = request.record_weights is not None and request.record_weights.weighted
+            self.few_records = (
+                slopes
+                and len(self.losses) == 1
+                and not (weighted or coded)
+                and few_records.predicts(loss, request.n, request.n_covariates, mu)
+            )
+            self.only_mean = not self.few_records
+            if self.only_mean:
+                return mu
+            self.steps = [few_records.STEPS]
+        few = self.few_records
+        share = few_records.scales_share(loss) if few else budget.share()
         self._scaling = PrivateScaling(
             request, mu * share**0.5, covariates=not own_units,
             response=not bounded, linked=linked, labels=loss.binary_response, whole=mu,
             inner=coded or own_units, offset=offset,
-            responses=loss.responses, least=budget.least_records(),
+            responses=loss.responses, least=0.0 if few else budget.least_records(),
+            around_zero=few,
         )  # fmt: skip
         return mu * (1.0 - share) ** 0.5
 
@@ -409,10 +431,32 @@ class DefaultFit:
         rows = self.rows_for()
         budget = BudgetAllocation(rows.n, rows.dimension, self._mu_per_loss)
         iterates = self._iterates[k]
+        if self.few_records:
+            return self._descent(rows, iterates, report)
         return Solution(
             iterates,
             fit_pcn(rows, setting, budget, self._inference, iterates, report, self._initial),
         )
+
+    def _descent(
+        self,
+        rows: PreconditionedQueries,
+        iterates: list[Array],
+        report: Callable[[int, int], None] | None,
+    ) -> Solution:
+        """Estimate slopes for predictions; the intercept alone if no column's scale was found."""
+        released = self._scaling.released if isinstance(self._scaling, PrivateScaling) else None
+        if released is not None and len(released.unseen) == self.request.n_covariates:
+            self.basis = np.eye(self.request.dimension)[:, :1]
+            rows = preconditioned_rows(self.request).mapped(self.basis)
+        mu, loss, start = self._mu_per_loss, self.losses[0], np.zeros(rows.dimension)
+        if loss.binary_response and isinstance(self._scaling, PrivateScaling):
+            share = self._scaling.share_of_ones
+            start[0] = predictor_of_mean(*share, self.setting, 1.0, self.request.n)
+        few_records.descent(rows, loss, mu, start, iterates, report)
+        strength = self.request.n * self._mu
+        text = few_records.FEW_RECORDS.format(strength=strength, q=self.request.n_covariates)
+        return Solution(iterates, None, text)
 
     def unfinished(self, k: int, error: str) -> Solution | None:
         """Return what one loss has released before an error of this name, if anything."""
@@ -441,10 +485,18 @@ class DefaultFit:
             iterates = [back.params(iterate) for iterate in iterates]
             covariance = covariance and back.covariance(covariance)
             predictor = None if predictor is None else back.params(predictor)
-        fit = request.make_result(
+        params, model = (
             iterates[-1],
+            _model_text(loss, result, self._response_spread, request.dimension),
+        )
+        if self.few_records:
+            predictor, params = params, np.full(params.shape, np.nan)
+            model = few_records.MODEL.format(name=loss.name)
+            method = few_records.described(len(solution.iterates[-1]))
+        fit = request.make_result(
+            params,
             loss._bounded,
-            model=_model_text(loss, result, self._response_spread, request.dimension),
+            model=model,
             method=method,
             privacy=guarantee,
             iterates=iterates,
@@ -455,6 +507,8 @@ class DefaultFit:
         fit.units = self.units
         if result is not None and self._scale is None and loss.needs_scale:
             fit._scale = result.scale * self._response_spread
+        elif self.few_records and loss.needs_scale:
+            fit._scale = self._response_spread
         elif result is not None and loss.of_mean and not loss.curvature_varies:
             fit._scale = self._residual_deviation(result)
         return fit.natural

@@ -101,9 +101,10 @@ def fit(
         so is a scale
         that is not given.  Released units, such as ``fit.units`` of another fit
         of these records or of an interrupted one, may be passed and cost nothing more; a
-        ``start`` is in them (``fit.coded.params``).  If n and the budget are too small, the answer
-        is the mean of the response alone, with a warning.  A fit stops after its counts, with NaN
-        and a warning, where too few records have numbers in all columns for the budget.
+        ``start`` is in them (``fit.coded.params``).  If n and the budget are too small, there are
+        predictions by shrunk slopes, or by the mean of the response alone, and a warning.  A fit
+        stops after its counts, with NaN and a warning, where too few records have numbers in all
+        columns for the budget.
     inference : bool
         Estimate standard errors and intervals with part of the budget.
     ledger : Ledger, optional

@@ -235,7 +235,7 @@ class RawRequest(FunctionalRequest):
             standardize=standardize,
             inference=True,
         )
-        if default_fit.only_mean:
+        if default_fit.only_mean or default_fit.few_records:
             raise InvalidBudget(
                 "n and the budget are too small to estimate the units of so many columns. "
                 "Declare domain=dpfast.models.Box(...), or use dpfast.fit, which estimates the "

@@ -58,6 +58,7 @@ class PrivateScaling(Analysis[Standardized]):
         offset: bool = False,
         responses: str = "",
         least: float = 0.0,
+        around_zero: bool = False,
     ) -> None:
         if not inner and request.records.coding is not None:
             raise InvalidInput(CODED_ALREADY)
@@ -90,6 +91,7 @@ class PrivateScaling(Analysis[Standardized]):
             all_columns,
             (q + offset, OUT_OF_RANGE[responses][0]) if responses else None,
             indicators,
+            searched if around_zero else (),
         )
         self._responses = responses
         self._least, search.least = least, least * columns.n / request.n
@@ -187,6 +189,13 @@ class PrivateScaling(Analysis[Standardized]):
         released._locations = columns[q * self._own :]
         released._settings = settings
         return released
+
+    @property
+    def share_of_ones(self) -> tuple[float, float]:
+        """Share of ones among the records with a label, once asked, and its noise."""
+        labelled, noise = self._search.counted
+        labelled = max(labelled, 1.0)
+        return self._search.ones / labelled, math.sqrt(0.5) * noise / labelled
 
     def _indicator_scales(self) -> dict[int, ColumnScale]:
         """Return the scales of columns of declared levels, by their released shares."""

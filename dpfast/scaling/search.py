@@ -84,8 +84,8 @@ class _Quantile:
 
     __slots__ = ("above", "below", "high", "low", "patience")
 
-    def __init__(self) -> None:
-        self.low, self.high = -2047 * BINADE, 2047 * BINADE
+    def __init__(self, at_zero: bool = False) -> None:
+        self.low, self.high = (0, BINADE) if at_zero else (-2047 * BINADE, 2047 * BINADE)
         #: Counts at the ends, minus three fifths of the records.
         self.below, self.above = -math.inf, math.inf
         #: Answers in a row that the quantile is lower.
@@ -104,6 +104,7 @@ class ScaleSearch:
         all_answers: ColumnAnswers | None = None,
         below_range: tuple[int, int] | None = None,
         indicators: Sequence[int] = (),
+        around_zero: Iterable[int] = (),
     ) -> None:
         self._answers, self._every = answers, all_answers or answers
         self.columns = list(columns)
@@ -113,17 +114,22 @@ class ScaleSearch:
         self.shares, self.share_noise = np.zeros(0), 0.0
         self._of_labels = [] if labels is None else [(labels, key) for key in LABEL_KEYS]
         self._labelled = 0.0, 0.0
+        #: Number of complete records whose response is 1, once asked.
+        self.ones = 0.0
         #: Number of complete records with a response from 0 to 1, where it was asked; its noise.
         self._within = math.inf, 0.0
         #: Response and the key below which it is out of range; number of such records, and noise.
         self._outside, self.outside = below_range, (0.0, 0.0)
         self._total = mu
-        self.noise = math.sqrt(COUNTS * len(self.columns) / COUNT_SHARE) / mu
+        around_zero = frozenset(around_zero)
+        #: Columns whose centre is searched by counts; the others are measured around zero.
+        self._counted = [column for column in self.columns if column not in around_zero]
+        self.noise = math.sqrt(COUNTS * len(self._counted) / COUNT_SHARE) / mu
         self._spent = 0.0  # squares of mu
         self._complete, self._precision = 0.0, 0.0
         #: Complete records below which a search makes no sense, and stops after its counts.
         self.least = 0.0
-        self._quantiles = {column: _Quantile() for column in self.columns}
+        self._quantiles = {column: _Quantile(column in around_zero) for column in self.columns}
         self._known: dict[int, DistanceHistogram] = {}
         #: Columns with records beyond the octaves that were measured first, or with a later centre:
         #: the interval of counts in doubt may be far narrower than the scale.
@@ -133,7 +139,7 @@ class ScaleSearch:
 
     def count_extremes(self) -> list[tuple[int, float]]:
         """Return the smallest and largest numbers of counts per query, each with its mu."""
-        q = len(self.columns)
+        q = len(self._counted)
         planned, total = self._plan(q, COUNT_SHARE * LOOK_SHARE)
         least = query_mu(total, planned, 1)
         extremes = [(m, mu) for m in {1, max(q, 1)} for mu in (least, self._total)]
@@ -219,9 +225,9 @@ class ScaleSearch:
         """Ask the counts, which come first; they end where too few records are complete."""
         if self._precision:
             return
-        self._bisect(self.columns, COUNT_SHARE)
-        if self.columns:
-            self._ask_again([(self.columns[0], 0)])
+        self._bisect(self._counted, COUNT_SHARE)
+        if self._counted:
+            self._ask_again([(self._counted[0], 0)])
         if self.too_few:
             return
         self._count_labels()
@@ -240,7 +246,7 @@ class ScaleSearch:
         square = (1.0 - LOOK_SHARE - MIN_HISTOGRAM_SHARE) * self._total**2
         square -= self._spent + later * self._price_of_labels() ** 2
         mu = math.sqrt(max(square, 0.0)) * (1.0 - ROUNDING_SUM)
-        planned, total = self._plan(len(self.columns), COUNT_SHARE)
+        planned, total = self._plan(len(self._counted), COUNT_SHARE)
         in_doubt = not self.too_few and self._is_below(*self.counted, -1.0)
         if not in_doubt or mu < query_mu(total, planned, 1):
             return None
@@ -289,6 +295,7 @@ class ScaleSearch:
         answer = self._answers.below(self._of_labels, mu, ())
         below_0, to_0, below_1, to_1 = self._counts(answer)
         self._labelled = to_0 - below_0 + to_1 - below_1, 2.0 * answer.noise_scale
+        self.ones = to_1 - below_1
 
     def _count_outside(self) -> None:
         """Count the complete records whose response is below the model's range."""
@@ -304,7 +311,7 @@ class ScaleSearch:
 
     def _price_of_labels(self) -> float:
         """Return the mu of a query of as many counts as labels need."""
-        planned, total = self._plan(len(self.columns), COUNT_SHARE)
+        planned, total = self._plan(len(self._counted), COUNT_SHARE)
         return query_mu(total, planned, len(LABEL_KEYS))
 
     def _counts(self, answer: Answer) -> list[float]:

@@ -31,7 +31,7 @@ COUNTS = dpfast.Poisson(4.0)
 
 @each("loss", ["least-squares", "log-cosh", "huber", "logistic", "poisson", "gamma", COUNTS])
 def test_few_records_are_answered_with_the_mean_of_the_response(loss):
-    X, y = records(150, 1)
+    X, y = records(100, 1)
     if loss == "logistic":
         y = (y > 500.0) * 1.0
     if loss in (COUNTS, "poisson", "gamma"):
@@ -41,7 +41,7 @@ def test_few_records_are_answered_with_the_mean_of_the_response(loss):
     assert np.isnan(fit.params[1:6]).all() and np.isfinite(fit.params[0])
     assert "mean of the response alone" in fit.model
     assert "Estimand: The mean of the response" in fit.methods_text()
-    assert fit.predict(X) == pytest.approx(np.full(150, y.mean()), abs=0.4 * y.std())
+    assert fit.predict(X) == pytest.approx(np.full(100, y.mean()), abs=0.6 * y.std())
     assert "not estimated" in fit.warnings[0] and "not estimated" in fit.summary()
     with pytest.raises(InferenceUnavailable, match="standard errors"):
         fit.conf_int()
@@ -50,6 +50,67 @@ def test_few_records_are_answered_with_the_mean_of_the_response(loss):
         assert 0.3 * y.std() < fit.scale < 2.0 * y.std()
     assert [entry.spend.mu for entry in ledger.entries] == [1.0]
     assert 0.8 < sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
+
+
+def scarce(n, seed, q, loss):
+    """Columns in units of their own, about zero, and a response with an R^2 of .5."""
+    rng = np.random.default_rng([seed, n])
+    units = 10.0 ** rng.uniform(-3.0, 5.0, q)
+    X = units * (rng.normal(size=(n, q)) + rng.uniform(-2.0, 2.0, q))
+    signal = X / units @ np.full(q, q**-0.5)
+    signal -= signal.mean()
+    y = 700.0 + 250.0 * (signal + rng.normal(size=n))
+    if loss == "logistic":
+        y = (rng.random(n) < 1.0 / (1.0 + np.exp(-2.0 * signal))) * 1.0
+    return X, y
+
+
+@each("loss", ["least-squares", "log-cosh", "logistic", "probit"])
+@each("names", ["arrays", "names"])
+def test_predictions_from_few_records_have_shrunk_slopes(loss, names):
+    """20 seeded fits at n mu = 220, eight columns: nearer to the response than its mean is.
+
+    Correlations of predictions and responses are .53 on average (.71 by the truth); of the mean 0.
+    """
+    found = []
+    for seed in range(20):
+        X, y = scarce(220, seed, 8, "logistic" if loss == "probit" else loss)
+        ledger = dpfast.Ledger(1.0)
+        options = {"names": [f"c{j}" for j in range(8)]} if names == "names" else {}
+        fit = private(X, y, loss, seed=seed, ledger=ledger, **options)
+        assert np.isnan(fit.params).all() and "predictions by shrunk slopes" in fit.model
+        assert "no intervals" in fit.warnings[-1]
+        assert "Estimand: Predictions of the response" in fit.methods_text()
+        with pytest.raises(InferenceUnavailable, match="shrunk towards the mean"):
+            fit.conf_int()
+        predicted = np.asarray(fit.predict(X))
+        assert np.isfinite(predicted).all()
+        if loss in ("logistic", "probit"):
+            assert predicted.min() >= 0.0 and predicted.max() <= 1.0
+        found.append(np.mean((y - predicted) ** 2) / np.var(y))
+        assert [entry.spend.mu for entry in ledger.entries] == [1.0]
+        assert 0.999 < sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
+    assert np.median(found) < 0.9 and max(found) < 1.15
+
+
+def test_columns_without_a_scale_leave_the_intercept():
+    """All covariates are zero: predictions are one number, near the mean of the response."""
+    y = np.random.default_rng(0).normal(700.0, 250.0, 300)
+    fit = private(np.zeros((300, 9)), y)
+    assert np.ptp(fit.predict(np.zeros((5, 9)))) == 0.0
+    assert fit.predict(np.zeros((1, 9)))[0] == pytest.approx(700.0, abs=150.0)
+
+
+@pytest.mark.parametrize("row", [[1e300] * 9, [np.nan] * 9, [0.0, -np.inf] + [0.0] * 7])
+def test_shrunk_slopes_pass_record_and_replay(row):
+    rows = np.column_stack(scarce(250, 3, 8, "least-squares"))
+
+    def call(rows):
+        return dpfast.fit(rows[:, :8], rows[:, 8], "least-squares", privacy=1.0).predict(rows[:3])
+
+    other = rows.copy()
+    other[7] = row
+    replay(lambda rows: call(rows)[:0], rows, other, budget=1.0).raise_on_leak()
 
 
 def test_what_is_refused_is_refused_before_the_charge():
@@ -72,21 +133,21 @@ def test_what_is_refused_is_refused_before_the_charge():
 
 
 def test_a_scale_that_was_given_is_none_of_the_mean():
-    X, y = records(150, 1)
+    X, y = records(100, 1)
     known = private(X, y, "log-cosh", scale=250.0, standardize=True)
     assert known.names[-1] == "x5" and np.isnan(known.params[1:]).all()
 
 
 def test_persons_are_protected_with_all_their_rows():
-    X, y = records(390, 2)
-    fit = private(X, y, group=np.arange(390) // 3, group_size=3)
+    X, y = records(300, 2)
+    fit = private(X, y, group=np.arange(300) // 3, group_size=3)
     assert np.isnan(fit.params[1:]).all()
     assert 0.8 < sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
 
 
 @pytest.mark.parametrize("row", [[1e300] * 6, [np.nan] * 6, [0.0, -np.inf, 0.0, 0.0, 0.0, 1.0]])
 def test_the_mean_passes_record_and_replay(row):
-    rows = np.column_stack(records(150, 3))
+    rows = np.column_stack(records(100, 3))
 
     def call(rows):
         return dpfast.fit(rows[:, :5], rows[:, 5], "least-squares", privacy=1.0).params

@@ -28,6 +28,8 @@ MODELS = {
     "least squares": LeastSquares.estimates,
     "the mean of the response alone": "the mean of the response (its intercept, through the loss's "
     "link); no slope was estimated",
+    "predictions by shrunk slopes alone": "predictions of the response, by slopes that are shrunk "
+    "towards its mean; no coefficient was estimated",
     "Squared": "the coefficients that minimise the expected squared loss",
 }
 
