@@ -217,5 +217,4 @@ def _majorizer_table(coupling: str) -> tuple[Any, Any, Any]:
     tau = tanh if coupling == "log-cosh-majorizer" else 0.5 * (1.0 + tanh)
     at_zero = 0.0 if coupling == "log-cosh-majorizer" else 0.5
     tau = np.concatenate(([at_zero], tau))
-    h = np.concatenate(([1.0], tanh / s))
-    return tau**2, h**2, tau**4
+    return tau**2, np.concatenate(([1.0], tanh / s)) ** 2, tau**4
