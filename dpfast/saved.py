@@ -37,6 +37,7 @@ from dpfast.models.names import kind_of
 from dpfast.optimize.propagation import Curvature
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
 from dpfast.regression.quantiles.results import QuantileFits
+from dpfast.tables.areas import SmallAreas
 from dpfast.tables.cell_estimates import CellEstimates
 from dpfast.tables.distribution_table import DistributionTable
 from dpfast.tables.fitted import SubgroupFits
@@ -67,7 +68,8 @@ LARGEST = 100_000_000  # bytes of a file: a fit of a thousand coefficients has s
 #: Results besides fits.
 RESULTS = (
     Contrast, WaldTest, Ratios, MarginalEffects, TreatmentEffect, TwoStage, QuantileFits, CellTable,
-    CellEstimates, DistributionTable, QuantileTable, SubgroupFits, Tuning,
+    CellEstimates, DistributionTable, QuantileTable, SmallAreas, SubgroupFits,
+    Tuning,
 )  # fmt: skip
 
 _KINDS: dict[str, Any] = {

@@ -256,6 +256,12 @@ def econometrics(
     )
     by_group: dict[str, Any] = {"schema": schema, "privacy": 5.0}
     yield "fits, logistic", lambda: tables.fits("label ~ x", data, "g", "logistic", **by_group)
+    tenths = dpfast.Schema({"tenth": dpfast.Categorical(list(range(10)))})
+    in_tenths = data | {"tenth": np.arange(len(data["y"])) % 10}
+    yield (
+        "small areas",
+        lambda: tables.small_areas("y ~ x", in_tenths, "tenth", schema=tenths, privacy=5.0),
+    )
     yield "absorbed, two", lambda: tables.absorbed("y ~ x + z | g", data, **by_group)
 
 

@@ -54,6 +54,7 @@ QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "weighted moments by cell": ("cells", ("T9",)),
     "weighted distribution by cell": ("cells", ("T10",)),
     "sums by level": ("cells", ("T2", "T8")),
+    "Gram matrices by area": ("cells", ("T11",)),
     "clipped mean": ("search", ("G1", "G2")),
     "mean loss": ("search", ("G4", "G6")),
     "choice of a point": ("search", ("G5", "G7")),

@@ -5,9 +5,12 @@ from dpfast.tables.absorbed import absorbed
 from dpfast.tables.distribution import distribution, quantiles
 from dpfast.tables.estimates import counts, means
 from dpfast.tables.planning import plan
+from dpfast.tables.small_areas import small_areas
 from dpfast.tables.subgroups import fits
 
-__all__ = ["absorbed", "counts", "distribution", "fits", "means", "plan", "quantiles"]
+__all__ = [
+    "absorbed", "counts", "distribution", "fits", "means", "plan", "quantiles", "small_areas",
+]  # fmt: skip
 
 TYPE_CHECKING = False
 if not TYPE_CHECKING:  # type checkers know what is missing by themselves

@@ -130,7 +130,8 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         if len(self.levels) > MAX_LEVELS:
             raise InvalidInput(
                 f"{self.by!r} has {len(self.levels)} levels; at most {MAX_LEVELS} are fitted one "
-                "by one. Declare coarser levels."
+                "by one. Declare coarser levels, or fit them together: "
+                "dpfast.tables.small_areas(...)."
             )
         kind = _checked_loss(loss)
         self.loss = kind.name

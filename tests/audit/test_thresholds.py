@@ -36,8 +36,10 @@ TABLE: Table = {
     "weeks": RNG.uniform(0.1, 0.9, N),
     "one": np.arange(N) % 2 * 1.0,
     "g": np.arange(N) % 3,
+    "tenth": np.arange(N) % 10,
 }
 LEVELS = dpfast.Schema({"g": dpfast.Categorical([0, 1, 2])})
+TENTHS = dpfast.Schema({"tenth": dpfast.Categorical(list(range(10)))})
 SCHEMA = dpfast.Schema(
     {"g": LEVELS["g"], "one": dpfast.Binary(1, 0), "y": dpfast.Numeric(-3.0, 3.0)}
 )
@@ -123,6 +125,12 @@ def within(mu: float) -> Case:
     return Case(tables.absorbed, call, mu, ("x", "y"), (), ("g",), counts)
 
 
+def by_area(table: Table) -> Any:
+    return shown(
+        tables.small_areas, "y ~ x", table, "tenth", schema=TENTHS, privacy=60.0, least=LEAST
+    )
+
+
 def hazards(table: Table) -> Any:
     return shown(effects.cox, "weeks ~ x", table, event="one", cuts=[0.5, 1.0], privacy=60.0)
 
@@ -197,6 +205,9 @@ CASES = {
     "logistic fits": by_level("logistic"),
     "absorbed": within(9.0),
     "absorbed of single records": within(60.0),
+    "small areas": Case(
+        tables.small_areas, by_area, 60.0, ("x", "y"), (), ("tenth",), (1, LEAST, LEAST + 1)
+    ),
     "cox": Case(effects.cox, hazards, 60.0, ("weeks", "x"), ("one",), more=events),
     "two_stage": Case(effects.two_stage, stages, 60.0, ("x", "w", "weeks", "y")),
     "treatment_effect": treated("aipw"),

@@ -277,12 +277,16 @@ def of_function(name, data):
 TABLES = {"private_quantiles": "x", "fit_formula": "data",
           "counts": "table", "means": "table", "cell quantiles": "table", "distribution": "table",
           "fits": "table",
-          "two_stage": "table", "absorbed": "table", "cox": "table"}  # fmt: skip
+          "two_stage": "table", "absorbed": "table", "small_areas": "table",
+          "cox": "table"}  # fmt: skip
 #: Of those, what is asked of a table of these columns, whose covariate is the column that changes.
 ASKED = {
     "counts": {"by": "a", "schema": dpfast.Schema({"a": dpfast.Categorical([1, 2])})},
     "fits": {"by": "b", "schema": dpfast.Schema({"b": dpfast.Binary(1, 0)})},
     "absorbed": {"formula": "y ~ a | b", "schema": dpfast.Schema({"b": dpfast.Binary(1, 0)})},
+    "small_areas": {
+        "by": "b", "schema": dpfast.Schema({"b": dpfast.Categorical(list(range(10)))})
+    },
     "means": {"columns": ["a", "y"], "by": None},
     "cell quantiles": {"column": "a", "by": None},
     "distribution": {"column": "a", "by": None, "bins": 16},

@@ -33,6 +33,7 @@ SCHEMA = dpfast.Schema(
     {"region": dpfast.Categorical(["n", "s", "w"]), "pay": dpfast.Numeric(0, 50)}
 )
 ONLY_REGION = dpfast.Schema({"region": dpfast.Categorical(["n", "s", "w"])})
+TENTHS = dpfast.Schema({"tenth": dpfast.Categorical(list(range(10)))})
 
 
 def seeded():
@@ -72,6 +73,9 @@ KINDS = {
     ),
     "SubgroupFits": lambda: dpfast.tables.fits(
         "pay ~ age", TABLE, "region", schema=ONLY_REGION, **seeded()
+    ),
+    "SmallAreas": lambda: dpfast.tables.small_areas(
+        "pay ~ age", TABLE.assign(tenth=np.arange(N) % 10), "tenth", schema=TENTHS, **seeded()
     ),
     "Tuning": lambda: dpfast.tune(
         lambda at: (AGE / 60.0 - at[0]) ** 2, [(-1.0, 1.0)], n_records=N, steps=4, **seeded()

@@ -6671,6 +6671,69 @@ ABSORBED_LEVELS = (
     ),
 )
 
+AREAS = "dpfast/curator/tables/areas.py"
+AREA_TESTS = ("tests/tables/test_small_areas.py",)
+
+SMALL_AREAS = (
+    plant(
+        "grams-of-areas-as-counts-of-one",
+        "matrices of areas are taken to move by one squared norm",
+        "dpfast/privacy/tables/sensitivity.py",
+        AREA_TESTS,
+        "return (math.sqrt(2.0) + GRAM_ROUNDING",
+        "return (1.0 + GRAM_ROUNDING",
+    ),
+    plant(
+        "grams-of-areas-not-charged",
+        "matrices of areas cost nothing",
+        AREAS,
+        AREA_TESTS,
+        "        self._ledger.charge(GDP(mu), receipt.query)\n",
+        "",
+    ),
+    plant(
+        "rows-of-areas-not-clipped",
+        "a row adds all of its outer product to the matrix of its area",
+        AREAS,
+        AREA_TESTS,
+        "clip_rows(rows[complete], radius)",
+        "np.trunc(np.clip(rows[complete], -1e100, 1e100) / radius * float(UNIT))",
+    ),
+    plant(
+        "products-beside-the-diagonal-twice",
+        "entries beside the diagonal are released times two",
+        AREAS,
+        AREA_TESTS,
+        "(1.0 if i == j else math.sqrt(2.0))",
+        "(1.0 if i == j else 2.0)",
+    ),
+    plant(
+        "residuals-of-areas-from-their-records",
+        "residuals are centred at a mean that nobody released",
+        AREAS,
+        AREA_TESTS,
+        "rows[:, d] = self._all[:, -1]\n",
+        "rows[:, d] = self._all[:, -1] - np.nanmedian(self._all[:, -1])\n",
+    ),
+    plant(
+        "areas-suppressed-by-their-records",
+        "an area is suppressed if it has few records, whatever count was released",
+        "dpfast/tables/small_areas.py",
+        (*AREA_TESTS, "tests/audit/test_thresholds.py"),
+        "suppressed = (counts < self.least)",
+        "suppressed = (np.bincount(self._codes[self._codes >= 0], minlength=len(counts)) < self.least)",
+    ),
+    plant(
+        "scales-of-areas-free",
+        "column scales are estimated with a ledger that nobody adds up",
+        "dpfast/tables/small_areas.py",
+        AREA_TESTS,
+        "        shares = (FIRST_SHARE, SECOND_SHARE, POOLED_SHARE)\n",
+        "        self._scaling._columns.ledger = request.with_account(request.account).ledger\n"
+        "        shares = (FIRST_SHARE, SECOND_SHARE, POOLED_SHARE)\n",
+    ),
+)
+
 TWO_STAGE = "dpfast/effects/instrumental.py"
 
 INSTRUMENTS = (
@@ -7412,6 +7475,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *FITS_BY_LEVEL,
     *INSTRUMENTS,
     *ABSORBED_LEVELS,
+    *SMALL_AREAS,
     *BOUGHT_LOCATIONS,
     *RANDOM_BLOCKS,
     *CROSS_VALIDATION,

@@ -128,6 +128,7 @@ OPTIONS = {
         "privacy": [1e-9, 1e-4, 1e4, 1e9],
     },
     "absorbed": {"privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9]},
+    "small_areas": {"least": EXTREMES, "privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9]},
     "two_stage": {"privacy": [1e-9, 1e-4, 1e-2, 1e2, 1e4, 1e9]},
     "cox": {
         "cuts": [[1e-300], [1e300], [1e-300, 1e300]],
@@ -195,6 +196,8 @@ def tried(name, wrong):
         found = getattr(result, key, 0.0)
         if name == "fits" and key == "params":  # levels with too few records are not fitted
             found = found[[one is not None for one in result.fits]]
+        if name == "small_areas" and key == "params" and result.least:  # suppressed by a rule
+            found = found[result.counts >= result.least]
         if key == "params" and isinstance(result, dpfast.Fit) and result.warnings:
             found = found[:1]  # slopes that were not bought, which it says
         if isinstance(found, (float, np.ndarray)):

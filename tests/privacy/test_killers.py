@@ -226,6 +226,7 @@ READERS = (
     "studies/quotes.py",  # of a public table
     "tables/subgroups.py",  # a Design's X, on its way to the records
     "tables/absorbed.py",  # the same
+    "tables/small_areas.py",  # the same
     "effects/hazards.py",  # the same
     "bayesopt/sklearn_losses.py",  # lists as arrays, for the caller's estimator
     "estimators/base.py",

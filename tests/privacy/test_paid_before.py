@@ -31,6 +31,7 @@ from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.curator.scaling.columns import Columns
 from dpfast.curator.shares import Shares
+from dpfast.curator.tables.areas import Areas
 from dpfast.curator.tables.cells import Cells
 from dpfast.curator.tables.levels import Levels
 from dpfast.curator.tables.weighted import WeightedCells
@@ -86,6 +87,11 @@ class Seen(np.ndarray):
     """An array that notes every comparison of its entries."""
 
     events: list[Event]
+
+    def __array_finalize__(self, whole: Any) -> None:
+        """Let views of columns note into the same list."""
+        if isinstance(whole, Seen) and hasattr(whole, "events"):
+            self.events = whole.events
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
         self.events.append(Event("read"))
@@ -181,6 +187,14 @@ class Desk(NamedTuple):
         found._all.events = self.events
         return found
 
+    def areas(self) -> Areas:
+        found = Areas(Records(X, np.arange(N) % 3.0, None), np.arange(N) % 2, 2, self.ledger,
+                      self.noise, 1)  # fmt: skip
+        self.events.clear()
+        found._all = found._all.view(Seen)
+        found._all.events = self.events
+        return found
+
     def rows(self) -> PreconditionedQueries:
         return PreconditionedQueries(self.curator())
 
@@ -252,6 +266,10 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "sums by level": (
         GDP,
         lambda desk: desk.levels().sums(np.zeros((2, 3)), np.eye(3), 1.0, 1.0),
+    ),
+    "grams by area": (
+        GDP,
+        lambda desk: desk.areas().grams(np.eye(3), np.zeros((2, 3)), np.ones(2), 1.0, 1.0),
     ),
     "gram within levels": (
         GDP,

@@ -32,7 +32,8 @@ X = RNG.uniform(-1.0, 1.0, (N, 2))
 Y = X @ [1.0, 0.5] + 0.1 * RNG.normal(size=N)
 TREATED = (Y > 0.0).astype(float)
 MANY = RNG.uniform(-1.0, 1.0, (4000, 1))
-TABLE = {"a": X[:, 0], "b": X[:, 1], "y": Y, "text": np.array(["u", "v"] * (N // 2))}
+TABLE = {"a": X[:, 0], "b": X[:, 1], "y": Y, "text": np.array(["u", "v"] * (N // 2)),
+         "tenth": np.arange(N) % 10}  # fmt: skip
 NUMBER = dpfast.Numeric(-2.0, 2.0)
 SCHEMA = dpfast.Schema(dict.fromkeys(("a", "b", "y", "text", "absent"), NUMBER))
 HALVES = dpfast.Schema(SCHEMA.columns | {"text": dpfast.Categorical(["u", "v"])})
@@ -147,6 +148,16 @@ CALLS = {
         dpfast.tables.fits,
         CELLS
         | {"formula": "y ~ a", "schema": dpfast.Schema({"text": HALVES["text"]}), "privacy": 9.0},
+    ),
+    "small_areas": (
+        dpfast.tables.small_areas,
+        {
+            "formula": "y ~ a",
+            "table": TABLE,
+            "by": "tenth",
+            "schema": dpfast.Schema({"tenth": dpfast.Categorical(list(range(10)))}),
+            "privacy": 30.0,
+        },
     ),
     "absorbed": (
         dpfast.tables.absorbed,
@@ -439,6 +450,7 @@ TWICE = {
         {"formula": "a ~ b + C(text)", "schema": HALVES},
         {"formula": "a ~ b + C(text):b", "schema": HALVES},
     ],
+    "small_areas": [{"formula": "y ~ a + y"}, {"formula": "y ~ a + C(tenth)"}],
     "absorbed": [
         {"formula": "y ~ a + C(text, levels=['u', 'v']) | text"},
         {"formula": "y ~ a + b | b", "schema": dpfast.Schema({"b": dpfast.Categorical([0, 1])})},

@@ -174,6 +174,20 @@ def others():
             }
         ),
     )
+    tenths = dpfast.Schema({"t": dpfast.Categorical(list(range(10)))})
+    yield (
+        "areas",
+        dpfast.tables.small_areas,
+        lambda X, y: (
+            {
+                "formula": "y ~ a",
+                "table": {"y": y, "a": X[:, 0], "t": np.arange(len(y)) % 10},
+                "by": "t",
+                "schema": tenths,
+                "privacy": 9.0,
+            }
+        ),
+    )
     yield (
         "instruments",
         dpfast.effects.two_stage,

@@ -155,6 +155,7 @@ LISTED = dpfast.Schema(
     {"g": dpfast.Categorical(["a", "b"]), "y": dpfast.Numeric(-9.0, 9.0), "s": dpfast.Binary(1, 0)}
 )
 ALONE = dpfast.Schema({"g": LISTED["g"]})
+TEN = dpfast.Schema({"g": dpfast.Categorical(["a", "b", *"mnopqrst"])})
 IN_LEVELS = "C(g, levels=['a', 'b'])"
 
 #: Every function that takes declared levels and releases how many records count.
@@ -165,6 +166,7 @@ OF_LEVELS = {
     "quantiles": lambda t, **given: tables.quantiles(t, "y", "g", schema=LISTED, **given),
     "fits": lambda t, **given: tables.fits("y ~ x", t, "g", schema=ALONE, **given),
     "absorbed": lambda t, **given: tables.absorbed("y ~ x | g", t, schema=LISTED, **given),
+    "small areas": lambda t, **given: tables.small_areas("y ~ x", t, "g", schema=TEN, **given),
     "fit": lambda t, **given: dpfast.fit(f"y ~ x + {IN_LEVELS}", t, "least-squares", **given),
     "cox": lambda t, **given: dpfast.effects.cox(
         f"x ~ y + {IN_LEVELS}", t | {"x": np.abs(t["x"])}, event="d", cuts=[1.0, 2.0], **given

@@ -1,11 +1,11 @@
-"""Constants of tables by cell, in records: claims T1 to T5, T9, T10 of PROOFS-tables.md."""
+"""Constants of tables by cell, in records: claims T1 to T5, T9 to T11 of PROOFS-tables.md."""
 
 from __future__ import annotations
 
 import math
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.rounding import ROUNDING_FORMULA, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import ROUNDING_FORMULA, ROUNDING_SHARES, UNIT_ROUNDOFF
 
 _UP = 1.0 + ROUNDING_FORMULA
 _DOWN = 1.0 - ROUNDING_FORMULA
@@ -13,6 +13,10 @@ _DOWN = 1.0 - ROUNDING_FORMULA
 #: What is summed beside a number ``v`` in [-1, 1] is ``SQUARE_WEIGHT (v^2 - SQUARE_AT)``, which is
 #: free beside the sum of v and the count (claim T3).  The weight's square is below 2.
 SQUARE_AT, SQUARE_WEIGHT = 0.75, 1.4142
+
+#: By how much rounding moves each entry of the outer products of two records: twice ``2^-21`` and
+#: the roundings of a product.
+GRAM_ROUNDING = 2.0**-20 * (1.0 + 2.0 * ROUNDING_SHARES)
 
 #: The squared weight of the count, of each column with squares and of each without.
 _WITH_SQUARES, _WITHOUT = 0.875, 1.0
@@ -101,6 +105,20 @@ def weighted_cell_distribution(column_norm: float, n: int, n_bins: int) -> float
     """Return ``sqrt(9/4) column_norm``, l2, of mapped histograms of weights and squares (T10)."""
     exact = cell_distribution(column_norm) * math.sqrt(1.0 + _HISTOGRAM_SQUARE)
     return (exact + 32.0 * math.sqrt(n_bins) * n * UNIT_ROUNDOFF) * _UP
+
+
+def cell_grams(columns: int) -> float:
+    """Return ``sqrt(2)``, l2, of outer products of rows of norm 1, by cell, as rounded (claim T11).
+
+    Each of the ``k (k + 1) / 2`` entries is rounded to a multiple of ``2^-20``.
+    """
+    valid = isinstance(columns, int) and not isinstance(columns, bool) and columns >= 1
+    if not valid:
+        raise InvalidInput(
+            f"columns must be a whole number of at least 1; received {described(columns)}."
+        )
+    entries = columns * (columns + 1) // 2
+    return (math.sqrt(2.0) + GRAM_ROUNDING * math.sqrt(entries)) * _UP
 
 
 def _check(squared: int, plain: int) -> None:

@@ -14,6 +14,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.tables.absorbed import absorbed
 from dpfast.tables.distribution import distribution, quantiles
 from dpfast.tables.estimates import counts, means
+from dpfast.tables.small_areas import small_areas
 from dpfast.tables.subgroups import fits
 from tests.audit.calls.example import Example
 
@@ -30,6 +31,8 @@ SCHEMA = Schema(
 
 SIGNS, THIRDS = Schema({"sign": SCHEMA["sign"]}), Schema({"third": SCHEMA["third"]})
 
+TWELFTHS = Schema({"twelfth": Categorical(tuple(range(12)))})
+
 
 def _table(data: Any) -> dict[str, Any]:
     X, y = data
@@ -38,6 +41,14 @@ def _table(data: Any) -> dict[str, Any]:
         sign = np.where(np.isfinite(X[:, 1]), X[:, 1] > 0.0, np.nan)
         weight = np.abs(X[:, 1])
     return {"a": X[:, 0], "y": y, "sign": sign, "third": third, "weight": weight}
+
+
+def _twelve(data: Any) -> dict[str, Any]:
+    X, _ = data
+    with np.errstate(all="ignore"):
+        return _table(data) | {
+            "twelfth": np.where(np.abs(X[:, 1]) < 1e3, np.floor(12.0 * X[:, 1] % 12.0), np.nan)
+        }
 
 
 def tables() -> Iterator[Example]:
@@ -91,3 +102,11 @@ def tables() -> Iterator[Example]:
         return found, found.summary(), found.to_dict(), repr(found)
 
     yield Example("dpfast.tables.absorbed.absorbed", "three levels", within, False, GDP(60.0))
+
+    def by_area(data: Any) -> Any:
+        found = small_areas("y ~ a", _twelve(data), "twelfth", schema=TWELFTHS, privacy=GDP(60.0))
+        return found, found.summary(), found.to_dict(), repr(found)
+
+    yield Example(
+        "dpfast.tables.small_areas.small_areas", "twelve areas", by_area, False, GDP(60.0)
+    )

@@ -1,0 +1,310 @@
+"""``small_areas``: regressions of thousands of areas, by a hierarchical model of released sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.arguments import positive as positive_number
+from dpfast.curator.tables.areas import Areas, grams_receipt
+from dpfast.data.formula import terms_of
+from dpfast.data.schema import Schema
+from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.fit_requests.planned_run import Analysis, Progress, run
+from dpfast.fit_requests.request import Account, FitRequest
+from dpfast.inference.natural import NaturalMap, natural_map
+from dpfast.privacy.budget import Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.formula import table_source, with_columns
+from dpfast.scaling.budget import refuse_too_few_records
+from dpfast.scaling.private import plan_scaling, refuse_no_columns
+from dpfast.scaling.remarks import cell_remarks
+from dpfast.tables.area_model import (
+    Correction,
+    Posterior,
+    Released,
+    pooled_line,
+    positive,
+    posterior_of,
+    unpacked,
+)
+from dpfast.tables.areas import SmallAreas
+from dpfast.tables.grouping import declared_levels, grouping_of, refuse_within
+
+Array = NDArray[np.float64]
+
+#: Shares of mu^2 left by the column scales: of the Gram matrices of areas around one line, of those
+#: around each area's own line, and of one of all areas that hardly clips.
+FIRST_SHARE, SECOND_SHARE, POOLED_SHARE = 0.18, 0.72, 0.1
+
+#: Squared clipping norms, in units of the number of columns with the response: of the first
+#: matrices, and the range of those of the second, which grow with the records of an area.
+FIRST_RADIUS, SECOND_RADII, MAX_POOLED_RADIUS = 2.5, (2.0, 8.0), 100.0
+
+#: Noise of an area's sums in units of their sampling error up to which the second norm grows, and
+#: of the matrix of all areas in standard errors of one area.
+SECOND_NOISE, POOLED_NOISE = 0.3, 0.2
+
+#: Noise of an entry of an average area's matrix, in records of it: above the first, intervals may
+#: cover less than they say; above the second the call is refused.
+MAX_GRAM_NOISE, REFUSED_GRAM_NOISE = 0.1, 0.25
+
+#: Fewest areas: of fewer, what varies between areas is not known well enough.
+MIN_AREAS = 10
+
+SMALL = (
+    "areas have about {records:.0f} records on average, and noise in their covariates' sums is "
+    "{noise:.0%} of these: intervals may cover less than they say. Use coarser areas, fewer "
+    "covariates or a larger budget."
+)
+
+INSTEAD = (
+    "Sums by area are of records that count alike. dpfast.tables.fits takes weights, of up to 200 "
+    "levels; dpfast.fit takes persons, with C(area, levels=[...]) as a factor."
+)
+
+#: Copies of the records in memory at the same time, at most.
+COPIES = 8
+
+
+def small_areas(
+    formula: str,
+    table: Any,
+    by: str,
+    *,
+    schema: Schema,
+    privacy: Budget | float | tuple[float, float],
+    least: float = 0.0,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+) -> SmallAreas:
+    """Fit a regression in each of thousands of declared areas, by a hierarchical linear model.
+
+    Each area has coefficients of its own, which vary around a mean with a covariance that is
+    estimated, too.  Coefficients are empirical Bayes estimates (Fay and Herriot 1979): the less an
+    area's records say, the nearer they are to the mean.  The sums of an area have the noise of an
+    analysis with all of the budget, however many areas there are.
+
+    Parameters
+    ----------
+    formula : str
+        ``"y ~ x"``, as for :func:`dpfast.fit`, with an intercept; least squares.
+    table
+        As for :func:`dpfast.tables.counts`: an incomplete record contributes zero.
+        :func:`dpfast.records` adds offsets, which are subtracted from the response.
+    by : str
+        A column that the schema declares categorical, with at least 10 levels.
+    least : float
+        Public: areas with fewer records, by a released count, are suppressed.
+    schema, privacy, ledger, noise
+        As for :func:`dpfast.tables.fits`.
+
+    Returns
+    -------
+    SmallAreas
+        Intervals cover .95 **on average over areas**, and not of every single one.  An area far
+        from all others is pulled to them.
+
+    Raises
+    ------
+    InvalidInput, InvalidBudget
+        If an argument is not as described, or areas are too small for the budget; before the
+        charge.
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public (claim T11); column scales are
+    claims D1 to D6.  The hierarchical model is made of released numbers.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> area, x = np.arange(40_000) % 100, rng.normal(size=40_000)
+    >>> slopes = 1.0 + 0.5 * rng.normal(size=100)
+    >>> table = {"x": x, "area": area, "y": slopes[area] * x + rng.normal(size=40_000)}
+    >>> schema = dpfast.Schema({"area": dpfast.Categorical(list(range(100)))})
+    >>> found = dpfast.tables.small_areas("y ~ x", table, "area", schema=schema, privacy=1.0)
+    >>> found.params.shape, bool(np.corrcoef(found.params[:, 1], slopes)[0, 1] > 0.95)
+    ((100, 2), True)
+    """
+    account = Account(privacy, ledger)
+    analysis = _SmallAreas(formula, table, by, schema, account, least, noise)
+    request = analysis.request
+    label = request.label("tables.small_areas", f"areas={len(analysis.levels)}")
+    return run(analysis, label, request.memory_bytes(COPIES, include_arrays=True))
+
+
+class _SmallAreas(Analysis[SmallAreas]):
+    """Regressions by area: public decisions before the charge, and three releases after it."""
+
+    def __init__(
+        self,
+        formula: Any,
+        table: Any,
+        by: Any,
+        schema: Any,
+        account: Account,
+        least: Any,
+        noise: NoiseSource | None,
+    ) -> None:
+        grouping = grouping_of(schema, by, ())
+        if len(grouping.by) != 1:
+            raise InvalidInput(f"by must name one grouping; received {described(by)}.")
+        self.by, self.levels = grouping.by[0], grouping.levels[0]
+        if len(self.levels) < MIN_AREAS:
+            raise InvalidInput(
+                f"{self.by!r} has {len(self.levels)} levels; a model of what varies between areas "
+                f"needs at least {MIN_AREAS}. Fit each by itself: dpfast.tables.fits(...)."
+            )
+        self.least = positive_number(least, "least", or_zero=True)
+        if not isinstance(formula, str):
+            raise InvalidInput(f"formula must be text; received {described(formula)}.")
+        source = with_columns(table_source(table))
+        table = source.covariates
+        terms = terms_of(formula, schema, table)
+        refuse_within([self.by], [terms.columns])
+        if not terms.coding.fit_intercept:
+            raise InvalidInput("each area has an intercept of its own: leave '- 1' out.")
+        design, y = terms.coding.design(table), terms.left.design(table).X[:, 0]
+        self._codes = declared_levels(schema, self.by, table)
+        if len(self._codes) != len(y):
+            raise InvalidInput(
+                f"columns must be of one length; received {sorted({len(self._codes), len(y)})}."
+            )
+        source = source.but(
+            covariates=design.X, response=y, names=tuple(design.names), terms=terms.coding
+        )
+        self.request = request = FitRequest(
+            source, None, account, fit_intercept=True, noise=noise, takes=("offset",),
+            instead=INSTEAD,
+        )  # fmt: skip
+        refuse_no_columns(request)
+        self.names = ("intercept", *request.column_names)
+        self._plan(account.total.mu * (1.0 - ROUNDING_SUM))
+
+    def _plan(self, mu: float) -> None:
+        """Divide the budget, choose the clipping norms from public numbers, and refuse."""
+        request, columns = self.request, len(self.names) + 1
+        n, areas = request.n, len(self.levels)
+        self._scaling, rest = plan_scaling(request, mu)
+        shares = (FIRST_SHARE, SECOND_SHARE, POOLED_SHARE)
+        self._mu = [rest * math.sqrt(share) * (1.0 - ROUNDING_SUM) for share in shares]
+        refuse_too_few_records(n, columns, rest, ": coefficients of areas", "covariates")
+        size = n / areas
+        second = SECOND_NOISE * self._mu[1] * math.sqrt(size) / columns
+        second = columns * min(max(second, SECOND_RADII[0]), SECOND_RADII[1])
+        pooled = POOLED_NOISE * self._mu[2] * n / math.sqrt(size)
+        pooled = min(max(pooled, second), MAX_POOLED_RADIUS * columns)
+        self._squared_radii = [FIRST_RADIUS * columns, second, pooled]
+        self._gram_noise = second / self._mu[1] / size
+        if self._gram_noise > REFUSED_GRAM_NOISE:
+            needed = self._gram_noise / REFUSED_GRAM_NOISE
+            raise InvalidBudget(
+                f"{areas} areas of {size:.3g} records on average are too small: at this budget "
+                f"{needed:.1f} times as many records an area are needed, or {needed:.1f} times "
+                "mu. Use coarser areas or fewer covariates."
+            )
+        for part, cells in zip(self._mu, (areas, areas, 1), strict=True):
+            grams_receipt(n, cells, columns, part)
+
+    def query(self, report: Progress | None) -> Posterior:
+        """Release column scales and Gram matrices, and fit the hierarchical model to these."""
+        self._scaling.in_place()
+        request, d, n_areas = self.request, len(self.names), len(self.levels)
+        areas = Areas(
+            request.records, self._codes, n_areas, request.ledger, request.noise, request.threads
+        )
+        spreads, centres = np.ones(n_areas), np.zeros((n_areas, d))
+        none = Correction(np.zeros(d), 0.0, 1.0)
+        self._map = np.eye(d)
+        first = self._released(areas, centres, spreads, 0)
+        found = posterior_of(first, centres, spreads, none)
+        whitening, back = _whitening(first.total[:d, :d])
+        self._map, centres, spreads = whitening, found.params @ back, np.sqrt(found.variances)
+        second = self._released(areas, centres, spreads, 1)
+        pooled = self._released(areas, centres, spreads, 2)
+        self._counted = self._counts(second, pooled)
+        correction = self._correction(second.total, pooled)
+        return posterior_of(second, centres, spreads, correction)
+
+    def _released(self, areas: Areas, centres: Array, spreads: Array, k: int) -> Released:
+        """Release the Gram matrices of the k-th query."""
+        squared_radius = self._squared_radii[k]
+        answer = areas.grams(
+            self._map, centres, spreads, math.sqrt(squared_radius), self._mu[k], pooled=k == 2
+        )
+        noise = answer.noise_scale * squared_radius * math.sqrt(0.5)
+        size = len(self.names) + 1
+        return Released(unpacked(answer.value, size, squared_radius), noise)
+
+    def _correction(self, clipped: Array, pooled: Released) -> Correction:
+        """Compare sums over all areas with those that are hardly clipped."""
+        whole = pooled.total
+        slopes, variance = pooled_line(whole)
+        clipped_slopes, clipped_variance = pooled_line(clipped)
+        noise = pooled.noise / max(float(whole[0, 0]), 1.0)
+        ratio = max(variance / clipped_variance, 1.0)
+        return Correction(slopes - clipped_slopes, noise**2, ratio)
+
+    def _counts(self, second: Released, pooled: Released) -> tuple[Array, float]:
+        """Return noisy numbers of records by area, and the standard deviation of their noise.
+
+        ``(1, 0, ...)`` is the mapped row times ``ones``.  Clipped records count by their weight,
+        which is made up for on average.
+        """
+        d = len(self.names)
+        ones = np.linalg.solve(self._map, np.eye(d)[0])
+        square = second.matrices[:, :d, :d]
+        counts = np.einsum("i,kij,j->k", ones, square, ones)
+        total = float(ones @ pooled.total[:d, :d] @ ones)
+        up = max(total / max(float(counts.sum()), 1.0), 1.0)
+        return up * counts, up * second.noise * math.sqrt(2.0) * float(ones @ ones)
+
+    def report(self, answers: Posterior) -> SmallAreas:
+        """Make the result, in original units."""
+        request = self.request
+        assert request.coding is not None
+        units = natural_map(request.coding, True, False)
+        to_own = NaturalMap(units.matrix @ self._map, units.constant)
+        counts, count_noise = self._counted
+        covariances = to_own.matrix @ answers.covariances @ to_own.matrix.T
+        prior = answers.prior
+        small = SMALL.format(records=request.n / len(self.levels), noise=self._gram_noise)
+        remarks = (
+            *request.remarks,
+            *cell_remarks(counts, count_noise, request.n, (*self.names[1:], self.by)),
+            *[small] * (self._gram_noise > MAX_GRAM_NOISE),
+        )
+        suppressed = (counts < self.least) & (self.least > 0.0)  # without a rule all are shown
+        params = to_own.params(answers.params)
+        bse = np.sqrt(np.einsum("kii->ki", covariances))
+        params[suppressed], bse[suppressed] = np.nan, np.nan
+        return SmallAreas(
+            by=self.by,
+            levels=self.levels,
+            names=self.names,
+            params=params,
+            bse=bse,
+            mean=to_own.params(prior.mean),
+            mean_covariance=to_own.matrix @ prior.mean_covariance @ to_own.matrix.T,
+            between=to_own.matrix @ prior.covariance @ to_own.matrix.T,
+            counts=counts,
+            count_noise=count_noise,
+            least=self.least,
+            n_records=request.n,
+            privacy=request.guarantee(),
+            remarks=remarks,
+        )
+
+
+def _whitening(gram: Array) -> tuple[Array, Array]:
+    """Return the map that whitens rows on average, and the transpose of its inverse."""
+    average = gram / max(float(gram[0, 0]), 1.0)
+    values, vectors = np.linalg.eigh(positive(average, np.array(1e-3)))
+    roots = np.sqrt(values)
+    return vectors / roots @ vectors.T, vectors * roots @ vectors.T
