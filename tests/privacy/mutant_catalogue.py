@@ -6688,8 +6688,8 @@ SMALL_AREAS = (
         "matrices of areas cost nothing",
         AREAS,
         AREA_TESTS,
-        "        self._ledger.charge(GDP(mu), receipt.query)\n",
-        "",
+        "        self._ledger.charge(GDP(mu), receipt.query)\n        rows = ",
+        "        rows = ",
     ),
     plant(
         "rows-of-areas-not-clipped",
