@@ -15,7 +15,9 @@ Conventions of the file
 cimport cython
 cimport numpy as cnp
 from libc.float cimport DBL_MAX
-from libc.math cimport INFINITY, ceil, exp, fabs, frexp, hypot, ldexp, log, log2, pow, sqrt
+from libc.math cimport (
+    INFINITY, ceil, erfc, exp, fabs, frexp, hypot, ldexp, lgamma, log, log2, pow, sqrt
+)
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy, memset
 from dpfast.kernels.linalg cimport congruent, multiply, solve_in_place, symmetric_eigen
@@ -44,6 +46,11 @@ cdef inline double _larger(double a, double b) noexcept nogil:
 
 cdef inline double _smaller(double a, double b) noexcept nogil:
     return a if a < b else b
+
+
+cdef inline double _normal_excess(double at) noexcept nogil:
+    cdef double density = exp(-0.5 * at * at) * 0.3989422804014327  # (2 pi)^-1/2
+    return 2.0 * (at * density + (1.0 - at * at) * 0.5 * erfc(at * sqrt(0.5)))
 
 
 cdef const double *_of(object value, Py_ssize_t size, list copies) except NULL:

@@ -431,3 +431,23 @@ def clipped_square(histogram, double bound, double n, tail):
         norm = _data(norms)[i]
         total += _data(shares)[i] * _larger(norm * norm - bound * bound, 0.0)
     return total
+
+
+def normal_excess(double at):
+    """Compute the mean of ``(z^2 - at^2)^+`` for a standard normal z."""
+    return _normal_excess(at)
+
+
+def clipped_off(histogram, double spread, double radius, double power, double bound):
+    """Compute the mean ``(|s|^2 - bound^2)^+`` of these rows' scores for normal residuals."""
+    cdef list copies = []
+    cdef norm_bins bins
+    _read_bins(histogram, &bins, copies)
+    cdef Py_ssize_t i
+    cdef double total = 0.0, size, excess
+    for i in range(bins.size):
+        size = pow(_smaller(1.0, radius * radius / (bins.midpoints[i] * bins.midpoints[i])), power)
+        size = _larger(spread * size * bins.midpoints[i], 1e-300)
+        excess = _larger(_normal_excess(_smaller(bound / size, 40.0)), 0.0)
+        total += bins.shares[i] * size * size * excess
+    return total

@@ -150,3 +150,24 @@ def cutting_plane(step, scores, double part_of_way, double signal_sds):
                 and to_plane > signal_sds * noise * sqrt(distance)):
             part = _smaller(part, 0.5 * to_plane / slope)
     return part
+
+
+def chi_squared_tail(Py_ssize_t degrees, double statistic):
+    """Compute the probability that a chi-squared variable exceeds a statistic.
+
+    The sum of Poisson probabilities for whole halves of the degrees of freedom, and the same from
+    the normal tail upwards for others (Abramowitz and Stegun 1964, 26.4.4 and 26.4.5).
+    """
+    cdef double half = 0.5 * _larger(statistic, 0.0), total = 0.0, k = 0.0
+    cdef double log_half
+    if statistic != statistic:
+        return statistic
+    if half == 0.0 or half == INFINITY:
+        return 1.0 if half == 0.0 else 0.0
+    log_half = log(half)
+    if degrees % 2:
+        total, k = erfc(sqrt(half)), 0.5
+    while k < 0.5 * degrees:
+        total += exp(k * log_half - half - lgamma(k + 1.0))
+        k += 1.0
+    return _smaller(total, 1.0)

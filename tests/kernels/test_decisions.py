@@ -7,6 +7,7 @@ import pytest
 
 from dpfast.curator import Answer
 from dpfast.curator.preconditioned import Linearization
+from dpfast.kernels import decisions
 from dpfast.models import Huber, LeastSquares, LogCosh, Logistic, Poisson
 from dpfast.scaling import distances
 from dpfast.solvers.pcn import (
@@ -96,8 +97,30 @@ def test_tails_and_means_of_histograms(seed, n):
     for power in (0.0, 0.25, 1.0):
         close(ours.mean_excess(bound, power), theirs.mean_excess(bound, power))
         close(ours.downweighted_share(bound, power), theirs.downweighted_share(bound, power))
+        for part in (1e-6, 0.5, 3.0, 1e6):
+            arguments = 0.7, bound, power, part * ours.longest
+            close(
+                ours.clipped_off(*arguments), theirs.clipped_off(*arguments), atol=1e-14 * bound**2
+            )
     chosen = ours.choose_weight_radius(5, 1.3, 1e-3), theirs.choose_weight_radius(5, 1.3, 1e-3)
     close(*chosen)
+
+
+def test_tails_of_distributions():
+    """Small ones, too: a test at a level of a thousandth reads them."""
+    for at in (0.0, 1e-9, 0.3, 1.0, 3.0, 6.0, 40.0):
+        close(decisions.normal_excess(at), twin.normal_excess(at), rtol=1e-7, atol=1e-13)
+    for degrees in (1, 2, 3, 4, 9, 10, 57, 500, 3001):
+        for part in (0.0, 1e-3, 0.5, 0.9, 1.0, 1.1, 1.6, 4.0, 1e3):
+            arguments = degrees, part * degrees
+            found, expected = (
+                decisions.chi_squared_tail(*arguments),
+                twin.chi_squared_tail(*arguments),
+            )
+            close(found, expected, rtol=1e-9, atol=1e-300)
+    assert np.isnan(decisions.chi_squared_tail(3, np.nan))
+    assert decisions.chi_squared_tail(3, np.inf) == 0.0
+    assert decisions.chi_squared_tail(3, -1.0) == 1.0
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -10,6 +10,14 @@ import pytest
 import dpfast
 from tests.loops import each
 
+DEFAULT = """
+import warnings
+import numpy as np
+import dpfast
+warnings.simplefilter("ignore")  # of the result, not of an import
+dpfast.fit(np.linspace(-1.0, 1.0, 800).reshape(400, 2), np.arange(400.0), privacy=9.0)
+"""
+
 FIT = """
 import numpy as np
 import dpfast
@@ -45,6 +53,14 @@ def test_fitting_loads_nothing_heavy():
              "pandas", "sklearn", "statsmodels"}  # fmt: skip
     heavy -= loaded_by("import scipy.special")  # SciPy 1.11 loads one of them with its functions
     assert not heavy & loaded
+
+
+def test_a_default_fit_loads_pointers_of_scipy_alone():
+    """Its packages take longer than the fit; what imports them afterwards finds them whole."""
+    assert not {"scipy.linalg", "scipy.special"} & loaded_by(DEFAULT)
+    whole = "import scipy.linalg, scipy.special.cython_special; scipy.linalg.cython_lapack"
+    assert "scipy.linalg.cython_blas" in loaded_by(DEFAULT + whole)
+    assert "scipy.linalg.cython_blas" in loaded_by("import scipy.linalg" + DEFAULT)
 
 
 def test_command_line_help_needs_no_numpy():

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtrc, ndtr
 
 from dpfast.curator import Answer
 from dpfast.curator.preconditioned import Linearization
@@ -40,7 +41,6 @@ from dpfast.solvers.pcn.histogram import (
     SINGLE_BIN_SDS,
     TRIED_PARTS,
     bin_edges,
-    normal_excess,
 )
 from dpfast.solvers.pcn.information import MIN_VARIATION, InformationBound, median_of_sorted
 from dpfast.solvers.pcn.plan import TINY
@@ -216,6 +216,17 @@ class NormHistogram(histogram.NormHistogram):
         sizes = np.maximum(spread * discounts * self.midpoints, 1e-300)
         at = np.minimum(bound / sizes, 40.0)
         return float(self.shares @ (sizes**2 * np.maximum(normal_excess(at), 0.0)))
+
+
+def normal_excess(at: Any) -> Any:
+    """Compute the mean of ``(z^2 - at^2)^+`` for a standard normal z."""
+    density = np.exp(-0.5 * at**2) / math.sqrt(2.0 * math.pi)
+    return 2.0 * (at * density + (1.0 - at**2) * ndtr(-at))
+
+
+def chi_squared_tail(degrees: int, statistic: float) -> float:
+    """Compute the probability that a chi-squared variable exceeds a statistic."""
+    return float(chdtrc(degrees, statistic))
 
 
 def _undetected_excess(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.kernels import decisions
-from dpfast.solvers.pcn.histogram import TRIED_PARTS, NormHistogram, normal_excess
+from dpfast.solvers.pcn.histogram import TRIED_PARTS, NormHistogram
 from dpfast.solvers.pcn.tail import tail_shapes
 
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ def may_bias(bias: float, standard_error: float, p: int) -> bool:
 
 def clipped_in_rare_direction(length: float, spread: float, bound: float) -> float:
     """Return the score variance that a bound removes along a direction of such long rows only."""
-    return float(spread**2 * normal_excess(min(bound / (length * spread + 1e-300), 40.0)))
+    return float(spread**2 * decisions.normal_excess(min(bound / (length * spread + 1e-300), 40.0)))
 
 
 def mean_asymmetry(p: int) -> float:

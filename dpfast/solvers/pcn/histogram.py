@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dpfast.curator.preconditioned import (
     NO_CLIPPING,
@@ -171,10 +170,7 @@ class NormHistogram(NamedTuple):
 
     def clipped_off(self, spread: float, radius: float, power: float, bound: float) -> float:
         """Compute the mean ``(|s|^2 - bound^2)^+`` of these rows' scores for normal residuals."""
-        discounts = np.minimum(1.0, (radius / self.midpoints) ** 2) ** power
-        sizes = np.maximum(spread * discounts * self.midpoints, 1e-300)
-        at = np.minimum(bound / sizes, 40.0)
-        return float(self.shares @ (sizes**2 * np.maximum(normal_excess(at), 0.0)))
+        return float(decisions.clipped_off(self, spread, radius, power, bound))
 
 
 def released_norms(
@@ -191,12 +187,3 @@ def released_norms(
     edges = unit * bin_edges(per_octave)[:-1]
     counts = rows.norm_histogram(edges, mu, at, what, row_clipping, direction)
     return NormHistogram.from_noisy_shares(*counts[:2], per_octave, unit)
-
-
-#: Density of a standard normal number at 0.
-_DENSITY = (2.0 * math.pi) ** -0.5
-
-
-def normal_excess(at: Any) -> Any:
-    """Compute the mean of ``(z^2 - at^2)^+`` for a standard normal z."""
-    return 2.0 * (at * _DENSITY * np.exp(-0.5 * at**2) + (1.0 - at**2) * ndtr(-at))

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
+from dpfast.kernels.decisions import chi_squared_tail
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
 
@@ -68,4 +68,4 @@ def nonconvergence_direction(answers: list[NoisyScore]) -> Array | None:
         parts[: k + 1] -= weights[k] * precisions[: k + 1] / cumulative[k]
     mean: Array = weights @ np.array([answer.score for answer in answers[1:]])
     statistic = float(mean @ mean) / float((parts**2) @ (1.0 / precisions))
-    return mean if chdtrc(len(mean), statistic) < FALSE_ALARM else None
+    return mean if chi_squared_tail(len(mean), statistic) < FALSE_ALARM else None
