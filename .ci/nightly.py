@@ -52,7 +52,12 @@ PARTS = {
         ),
     ),
     "operator": Part(
-        20.0, (".venv/bin/python -m tests.privacy.simulated_operator 50000 --seed {sixth}00000",)
+        30.0,
+        (
+            ".venv/bin/python -m tests.privacy.simulated_operator 50000 --seed {sixth}00000",
+            ".venv/bin/python -m tests.privacy.simulated_operator 10000 --seed {sixth}00000 "
+            "--memory 0.25 --search 0.4",
+        ),
     ),
     "proofs": Part(20.0, ("make proofs",)),
     "oldest": Part(40.0, (".ci/oldest",)),

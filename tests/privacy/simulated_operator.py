@@ -1,8 +1,9 @@
-"""Histories of a ledger and of saved results on a disk that fails, tears, and is killed.
+"""Histories of a ledger, a search and saved results on a disk that fails, tears, and is killed.
 
-Below the ledger and the writer of documents stands one shim.  By a seed, each system call works,
-fails, is cut short, or kills the process before or after it.  Then the power may fail, too, which
-loses what was not synchronised.  A model, the list of granted charges, says what must be true.
+Below the ledger, the writer of documents and the state of a search stands one shim.  By a seed,
+each system call works, fails, is cut short, or kills the process before or after it.  Then the
+power may fail, too, which loses what was not synchronised.  Memory may be short at any line of what
+writes.  A model, the list of granted charges, says what must be true.
 
     python -m tests.privacy.simulated_operator 5000 --seed 7     histories from this seed on
 """
@@ -21,18 +22,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import dpfast
 from dpfast import documents
-from dpfast.errors import BudgetExceeded, LedgerClosed, LedgerCorrupted, LedgerUnavailable
+from dpfast.bayesopt import Tuner, state
+from dpfast.errors import (
+    BudgetExceeded,
+    DpfastError,
+    LedgerClosed,
+    LedgerCorrupted,
+    LedgerUnavailable,
+)
 from dpfast.privacy.ledger import file as ledger_file
+from tests.twins.searches import settled
 
 __all__ = ["History", "Outcome", "run"]
 
 VALUES = np.linspace(0.0, 1.0, 40)
+
+#: Where memory can be short: what writes ledgers, documents and the state of a search.
+WRITERS = (str(Path(ledger_file.__file__).parent), documents.__file__, state.__file__)
+#: Lines of these that one charge, save or step of a search runs, about.
+LINES = 500
 
 
 class Killed(BaseException):
@@ -51,6 +66,8 @@ class Outcome(NamedTuple):
     faults: int
     saved: int
     arrived: int
+    short: int = 0
+    steps: int = 0
 
 
 class Disk:
@@ -214,17 +231,46 @@ def below(disk: Disk) -> Iterator[None]:
     shim, before = _Os(disk), (ledger_file.FileIO, ledger_file.os, ledger_file.fcntl, documents.os)
     vars(ledger_file).update(FileIO=File, os=shim, fcntl=_Fcntl(disk))
     vars(documents).update(os=shim, open=opened)
+    vars(state).update(os=shim)
     try:
         yield
     finally:
         ledger_file.FileIO, ledger_file.os, ledger_file.fcntl, documents.os = before
+        vars(state).update(os=os)
         del documents.open  # type: ignore[attr-defined]
+
+
+@contextmanager
+def short_of_memory(line: int) -> Iterator[list[int]]:
+    """Fail an allocation at this line, counted over all that the writers run; 0 for none."""
+    left, failed = [line], list[int]()
+
+    def inside(frame: FrameType, event: str, argument: Any) -> Any:
+        left[0] -= event == "line"
+        if not left[0] and not failed:
+            failed.append(frame.f_lineno)
+            raise MemoryError
+        return inside
+
+    def called(frame: FrameType, event: str, argument: Any) -> Any:
+        return inside if not failed and frame.f_code.co_filename.startswith(WRITERS) else None
+
+    before = sys.gettrace()
+    if line:
+        sys.settrace(called)
+    try:
+        yield failed
+    finally:
+        sys.settrace(before)
 
 
 class History:
     """Some processes of an office that charge one ledger and save results, by a seed."""
 
-    def __init__(self, folder: Path, seed: int, *, rate: float = 0.06, steps: int = 14) -> None:
+    def __init__(
+        self, folder: Path, seed: int, *, rate: float = 0.06, steps: int = 14,
+        memory: float = 0.0, search: float = 0.0,
+    ) -> None:  # fmt: skip
         self.seed, self.steps = seed, steps
         self.chance = random.Random(seed)
         self.disk = Disk(folder, self.chance, rate)
@@ -238,28 +284,43 @@ class History:
         self.handles: list[dpfast.Ledger] = []
         #: The last document that was certainly saved, and those that may have been since.
         self.document, self.maybe = b"", list[bytes]()
+        #: Shares of acts in which memory is short, and that are steps of a search.
+        self.memory, self.share, self.more = memory, search, random.Random(~seed)
+        self.search: Tuner | None = None
+        self.search_path = folder / "search"
+        self.short = self.steps_told = self.steps_maybe = 0
 
     def run(self) -> Outcome:
         """Play the history; raise AssertionError where it breaks a promise."""
         with below(self.disk):
             for step in range(self.steps):
                 self.disk.armed = True
+                scarce = self.more.random() < self.memory
                 try:
-                    self._act(step)
+                    with short_of_memory(self.more.randrange(1, LINES) if scarce else 0) as failed:
+                        self._act(step)
+                except (MemoryError, DpfastError):
+                    if not failed:  # else the act is unclear, and the process goes on
+                        raise
                 except Killed:
                     self.handles.clear()  # what the process knew is gone
+                    self.search = None
                     if self.chance.random() < 0.5:
                         self.disk.cut_the_power()
                 finally:
                     self.disk.armed = False
+                    self.short += len(failed)
                 self._look()
         disk = self.disk
         return Outcome(
             self.seed, len(self.granted), self.refused, len(self.unclear), disk.kills,
-            disk.power_cuts, disk.faults, self.saved, self.arrived,
+            disk.power_cuts, disk.faults, self.saved, self.arrived, self.short, self.steps_told,
         )  # fmt: skip
 
     def _act(self, step: int) -> None:
+        if self.more.random() < self.share:
+            self._step_of_a_search()
+            return
         if self.chance.random() < 0.25:
             self._save(step)
             return
@@ -295,6 +356,28 @@ class History:
             self.may_be_paid -= 1
             self.arrived += 1
 
+    def _step_of_a_search(self) -> None:
+        """Create or resume a search, and tell it one step: paid once, and known after it."""
+        try:
+            if self.search is None:
+                self.search = Tuner(**settled({
+                    "bounds": [(-1.0, 1.0)], "privacy": 1.0, "n_records": len(VALUES), "clip": 8.0,
+                    "steps": 3, "path": str(self.search_path), "noise": dpfast.SeededNoise(3),
+                }))  # fmt: skip
+            if self.search.done:
+                self.search = None
+                return
+            losses = [(VALUES - theta.sum()) ** 2 for theta in self.search.ask()]
+            self.steps_maybe += 1
+            self.search.tell(losses)
+        except (OSError, DpfastError):
+            self.search = None  # named: the next one resumes from the files
+        except MemoryError:
+            self.search = None
+        else:
+            self.steps_maybe -= 1
+            self.steps_told += 1
+
     def _charge(self, ledger: dpfast.Ledger, label: str) -> None:
         self.unclear.add(label)
         try:
@@ -326,6 +409,7 @@ class History:
 
     def _look(self) -> None:
         """Compare the disk with the model."""
+        self._look_at_the_search()
         found = self.result.read_bytes() if self.result.exists() else b""
         assert found in (self.document, *self.maybe), f"seed {self.seed}: a torn document"
         if not self.path.exists() or not self.path.stat().st_size:
@@ -348,6 +432,25 @@ class History:
         spent = sum(round(entry.spend.mu * 10) ** 2 for entry in ledger.entries)
         assert spent <= 100, f"seed {self.seed}: more than the total"
 
+    def _look_at_the_search(self) -> None:
+        """Every step that was told is one charge, and charges are within the total."""
+        path = Path(state.ledger_path(self.search_path))
+        if not path.exists() or not path.stat().st_size:
+            assert not self.steps_told, f"seed {self.seed}: the ledger of a search is gone"
+            return
+        try:
+            entries = dpfast.Ledger.open(path).entries
+        except LedgerCorrupted:
+            assert not self.steps_told, f"seed {self.seed}: steps cannot be read"
+            return
+        told, maybe = self.steps_told, self.steps_maybe
+        labels = [entry.label for entry in entries]
+        paid = sum(label.startswith("step ") for label in labels)  # beside that of failed losses
+        assert told <= paid <= told + maybe, f"seed {self.seed}: a step is lost or doubled"
+        assert len(labels) == len(set(labels)), f"seed {self.seed}: a step is paid twice"
+        spent = sum(entry.spend.mu**2 for entry in entries)
+        assert spent <= 1.0 + 1e-9, f"seed {self.seed}: a search spends more than its total"
+
 
 def run(seeds: range, **options: Any) -> list[Outcome]:
     """Play a history for each seed."""
@@ -362,8 +465,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("histories", type=int)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--memory", type=float, default=0.0, help="share of acts short of memory")
+    parser.add_argument("--search", type=float, default=0.0, help="share of steps of a search")
     asked = parser.parse_args()
-    outcomes = run(range(asked.seed, asked.seed + asked.histories))
+    seeds = range(asked.seed, asked.seed + asked.histories)
+    outcomes = run(seeds, memory=asked.memory, search=asked.search)
     sums = [sum(column) for column in zip(*outcomes, strict=True)][1:]
     print(", ".join(f"{n} {name}" for name, n in zip(Outcome._fields[1:], sums, strict=True)))
     return 0

@@ -6,7 +6,7 @@ import json
 import sqlite3
 
 from tests.loops import each
-from tests.privacy.operators import RELATED, ROOT, reasons, sample, survivors, related_tests
+from tests.privacy.operators import RELATED, ROOT, reasons, related_tests, sample, survivors
 
 
 @each("file", RELATED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -31,6 +31,47 @@ def test_a_history_that_broke_a_promise_once_keeps_it():
 
 def test_a_history_repeats_by_its_seed():
     assert run(range(40, 44)) == run(range(40, 44))
+
+
+#: Histories in which memory is short and searches go on beside the charges; a gentler disk.
+BESIDE = {"memory": 0.25, "search": 0.4, "steps": 16, "rate": 0.03}
+
+
+# a draft that a shortage left between its opening and its block is closed when it is dropped
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_searches_and_shortages_of_memory_keep_every_promise():
+    outcomes = run(range(120), **BESIDE)
+    sums = dict(zip(Outcome._fields, map(sum, zip(*outcomes, strict=True)), strict=True))
+    for name, least in {"granted": 200, "short": 100, "steps": 60, "kills": 100}.items():
+        assert sums[name] >= least, f"{sums[name]} {name}"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_histories_with_searches_repeat_by_their_seeds():
+    assert run(range(7, 10), **BESIDE) == run(range(7, 10), **BESIDE)
+
+
+def test_a_step_of_a_search_that_is_not_synchronised_is_noticed(monkeypatch):
+    monkeypatch.setattr(ledger_file, "_write", _written_and_not_synchronised)
+    with pytest.raises(AssertionError, match=r"seed.*(step|search)"):
+        run(range(ENOUGH), search=1.0)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_shortage_that_is_swallowed_is_noticed(monkeypatch):
+    """A charge whose line was not written because memory was short is not granted."""
+    write = ledger_file._write
+
+    def swallowing(file, line):
+        with suppress(MemoryError):
+            write(file, line)
+
+    monkeypatch.setattr(ledger_file, "_write", swallowing)
+    with pytest.raises(AssertionError, match="seed"):
+        run(range(3 * ENOUGH), memory=0.9, rate=0.0)
 
 
 @pytest.mark.slow
