@@ -88,6 +88,11 @@ class ByCell(Result):
         """The largest count that is possible: n, or nobody knows."""
         return float(self.n_records) if self.counted in ("records", "persons") else math.inf
 
+    @property
+    def possible_counts(self) -> Array:
+        """Counts in the range of their intervals: from 0 to as many as there are."""
+        return np.clip(self.counts, 0.0, self._most)
+
     def _facts(self) -> dict[str, Any]:
         """Return the fields that tables made of this one have from it."""
         return {field.name: getattr(self, field.name) for field in fields(ByCell)}
@@ -139,11 +144,11 @@ def end_headings(level: float) -> tuple[str, str]:
 def count_shown(table: ByCell, k: tuple[int, ...], low: float, high: float) -> tuple[str, ...]:
     if not table.told[k]:
         return TOO_SMALL, "0", f"{max(high, table.least):.0f}"
-    return f"{table.counts[k]:.0f}", f"{low:.0f}", f"{high:.0f}"
+    return f"{table.possible_counts[k]:.0f}", f"{low:.0f}", f"{high:.0f}"
 
 
 def records_shown(table: ByCell, k: tuple[int, ...]) -> str:
-    return f"{table.counts[k]:.0f}" if table.told[k] else TOO_SMALL
+    return f"{table.possible_counts[k]:.0f}" if table.told[k] else TOO_SMALL
 
 
 def share_shown(share: float, error: float) -> tuple[str, str]:

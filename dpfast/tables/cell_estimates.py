@@ -249,7 +249,7 @@ class CellEstimates(ByCell):
     def _columns(self, level: float) -> dict[str, Any]:
         """One row for each cell."""
         low, high = np.moveaxis(self.conf_int(level), -1, 0)
-        numbers = {"count": self.counts, "estimate": self.estimate, "std_error": self.bse}
+        numbers = {"count": self.possible_counts, "estimate": self.estimate, "std_error": self.bse}
         if self.null is not None:
             numbers |= {"statistic": self.tvalues, "p_value": self.pvalues}
         numbers |= {"conf_low": low, "conf_high": high}

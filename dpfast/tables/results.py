@@ -351,8 +351,7 @@ class CellTable(ByCell):
         columns = self._level_columns()
         low, high = np.moveaxis(self.conf_int(level=level), -1, 0)
         share, error = self.shares()
-        counts = np.clip(self.counts, 0.0, self._most)
-        numbers = {"count": counts, "count_conf_low": low, "count_conf_high": high}
+        numbers = {"count": self.possible_counts, "count_conf_low": low, "count_conf_high": high}
         numbers |= {"share": share, "share_std_error": error}
         for j, name in enumerate(self.columns):
             low, high = np.moveaxis(self.conf_int(name, level), -1, 0)
@@ -481,7 +480,7 @@ class QuantileTable(FixedLevel, ByCell):
         estimates = {"estimate": self.quantile, "conf_low": self.low, "conf_high": self.high}
         return {
             **{name: index[name] for name in self.by},
-            "count": np.repeat(self.counts.ravel(), len(self.probabilities)),
+            "count": np.repeat(self.possible_counts.ravel(), len(self.probabilities)),
             "probability": index["probability"],
             **{name: np.moveaxis(v, 0, -1).ravel() for name, v in estimates.items()},
         }

@@ -208,6 +208,30 @@ def test_totals_are_of_the_records_and_hold_them():
     assert 0.9 < np.mean(hits) <= 1.0
 
 
+def test_every_estimate_lies_in_its_interval():
+    """Also counts above n, rare shares below 0, and means beyond the range by noise."""
+    rng = np.random.default_rng(3)
+    table = people(400, rng) | {"poor": (rng.random(400) < 0.01).astype(int)}
+    above = 0
+    for run in range(12):
+        for by in (None, "region"):
+            found = means_of(table, by=by, privacy=0.3, seed=run)
+            above += int((found.counts > 400.0).any())
+            frame = found._columns(0.95)
+            for name in ("count", "pay", "poor"):
+                low, high = frame[f"{name}_conf_low"], frame[f"{name}_conf_high"]
+                shown = np.isfinite(frame[name]) & np.isfinite(low)
+                assert ((low <= frame[name]) & (frame[name] <= high))[shown].all()
+            parts = [found["poor"], found.totals("pay"), found.totals()]
+            if by:
+                parts += [found["pay"].difference(0), found["pay"].ratio(0)]
+            for one in parts:
+                low, high = np.moveaxis(one.conf_int(), -1, 0)
+                shown = np.isfinite(one.estimate) & ~np.isnan(low)
+                assert ((low <= one.estimate) & (one.estimate <= high))[shown].all()
+    assert above
+
+
 def test_differences_and_ratios_are_tested():
     """The level of the test where nothing differs, and its power where something does."""
     rng, rejected, powerful = np.random.default_rng(2), [], []
