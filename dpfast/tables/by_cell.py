@@ -25,6 +25,14 @@ Array = NDArray[np.float64]
 #: denominator of a mean could be mostly noise; above, small cells would be suppressed needlessly.
 MIN_COUNT_SDS = 4.0
 
+#: What counts are of, where they are not of records.
+COUNTS_OF = {
+    "records": "",
+    "rows": "of rows of persons, ",
+    "persons": "of persons, ",
+    "population": "of the population by weights, ",
+}
+
 #: Shown in place of the count of a suppressed cell.
 TOO_SMALL = "too small"
 
@@ -125,8 +133,12 @@ def render_cells(
     groupings = zip(table.by, table.levels, strict=True)
     facts = [
         ("Cells", " x ".join(f"{name} ({len(values)})" for name, values in groupings) or "one"),
-        ("Records", str(table.n_records)),
-        ("Counts", f"with noise of standard deviation {short_number(table.count_noise)}"),
+        ("Persons" if "one person" in table.privacy.relation else "Records", str(table.n_records)),
+        (
+            "Counts",
+            f"{COUNTS_OF[table.counted]}with noise of standard deviation "
+            f"{short_number(table.count_noise)}",
+        ),
     ]
     n_suppressed = int(np.count_nonzero(~table.told))
     note = f"Cells under {math.ceil(table.least)} records are suppressed."

@@ -387,6 +387,8 @@ def test_the_promise_is_of_persons(case):
     found = means_of(dpfast.records(table, **given), privacy=1.0)
     assert "one person with" in found.privacy.relation and found.privacy.n == 300
     assert found.n_records == 300
+    text = " ".join(str(found.summary()).split())
+    assert "Persons" in text and f"of {case}, with noise" in text
 
 
 def test_saved_tables_are_the_same(tmp_path):

@@ -60,5 +60,6 @@ def mapped_histograms(histograms: NDArray[np.int64]) -> Array:
     sums = np.zeros_like(counts)
     for block in range(n_blocks):
         toeplitz = coefficients[(block + 1) * BLOCK + lags]
-        sums[:, block:] += counts[:, : n_blocks - block] @ toeplitz.T
+        rows = counts[:, : n_blocks - block].reshape(-1, BLOCK)  # one product of two matrices
+        sums[:, block:] += (rows @ toeplitz.T).reshape(n_cells, -1, BLOCK)
     return sums.reshape(n_cells, -1)[:, :n_bins] / float(UNIT)
