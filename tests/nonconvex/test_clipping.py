@@ -125,7 +125,7 @@ def test_k7_a_run_costs_its_gradients_and_its_lengths(privacy):
     )  # fmt: skip
     labels = [label for label, _ in result.privacy.entries]
     clips = result.rounds[-1]["clips"]
-    assert labels.count("gradient lengths") == len(clips) >= 5
+    assert labels.count("gradient lengths") == len(clips) >= 3
     assert labels.count("gradient") == result.rounds[-1]["steps"]
     spent = sum(Fraction(repr(mu)) ** 2 for _, mu in result.privacy.entries)
     total = result.privacy.total
@@ -138,7 +138,8 @@ def test_k7_a_run_costs_its_gradients_and_its_lengths(privacy):
         for label, mu in result.privacy.entries
         if label == "gradient lengths"
     )
-    assert on_lengths <= Fraction(0.0401) * limit
+    # eight cheap releases, or four dear ones where the histogram would be noise
+    assert on_lengths <= (Fraction(0.0401) if len(clips) > 4 else Fraction(0.0801)) * limit
 
 
 def clip_of(shares, budget, previous=(), n=1000):
@@ -163,6 +164,33 @@ def test_a_clip_is_where_it_costs_least():
     # so few that they are not seen: the noise of a clip for them would cost more
     assert clip_of(lengths, 0.1) < 0.05
     assert clip_of({0.02: 1.0}, 100.0) < 0.05
+
+
+@pytest.mark.parametrize("empty", [0.0, 0.5])
+def test_a_clip_is_not_below_a_quantile_of_lengths_however_noisy(empty):
+    """Long tails at n mu = 270: of 40 seeded histograms the median clip is near the 80% quantile.
+
+    By noise and bias alone it was a tenth of that.  Gradients of zero do not count.
+    """
+    rng = np.random.default_rng(3)
+    lengths = np.exp(-4.0 + rng.normal(size=100_000))
+    target = float(np.quantile(lengths, 0.8))
+    shares = np.bincount(
+        np.searchsorted(PrivateClip(curator(np.zeros((915, 2)), own(vectorized=True)), 1.0, True)
+                        ._edges[:-1], lengths), minlength=32) / 100_000 * (1.0 - empty)  # fmt: skip
+    shares[0] += empty
+    clips, decided = [], 0
+    for noise in rng.normal(size=(40, 32)):
+        clip = PrivateClip(curator(np.zeros((915, 2)), own(vectorized=True)), 0.045, True)
+        clip._choose(shares + clip._noise * noise)
+        clips.append(clip.value)
+        decided += any("about a fifth" in remark for remark in clip.remarks())
+    assert 0.25 * target < np.median(clips) < 3.0 * target
+    assert decided > 20
+    rich = PrivateClip(curator(np.zeros((100_000, 2)), own(vectorized=True)), 4.0, True)
+    rich._choose(shares)
+    assert rich.value > 3.0 * target
+    assert rich.remarks() == []
 
 
 def test_a_clip_remembers_the_longest_gradients():
@@ -197,11 +225,11 @@ def test_lengths_are_released_when_it_is_time():
 @pytest.mark.parametrize("part", [0.9, 1.1])
 def test_nothing_is_asked_where_nothing_could_be_read(part):
     """On both sides of the noise by which all gradients, in the middle cell, would be 4 sds."""
-    rho = part * 8.0 * 16.0 / (0.005 * 50**2)
+    rho = part * 8.0 * 16.0 / (0.02 * 50**2)  # with few records a release is dear
     room = curator(RNG.normal(size=(50, 2)), own(vectorized=True), rho=rho)
     clip = PrivateClip(room, rho, True)
     asked = clip.renew(np.zeros(2), 0.0)
-    assert asked == (0.0 if part < 1.0 else pytest.approx(0.005 * rho))
+    assert asked == (0.0 if part < 1.0 else pytest.approx(0.02 * rho))
     assert len(room.ledger.entries) == (asked > 0.0)
     assert clip.value == 1.0 or asked
 

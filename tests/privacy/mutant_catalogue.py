@@ -3115,6 +3115,14 @@ NON_CONVEX = (
         "weight * self._gradient(old + node * line)",
     ),
     plant(
+        "clip-below-the-quantile",
+        "a bug of judgement: with little budget nearly all gradients are clipped",
+        "dpfast/optimize/nonconvex/clip.py",
+        ("tests/nonconvex/test_clipping.py",),
+        "self.value, self._decides = max(best, least), best < least",
+        "self.value, self._decides = best, best < least",
+    ),
+    plant(
         "clip-forgets-the-longest",
         "a bug of judgement: only gradients that are long now count, and rare ones are clipped away",
         "dpfast/optimize/nonconvex/clip.py",

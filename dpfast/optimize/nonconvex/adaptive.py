@@ -59,7 +59,8 @@ class Adaptive:
     clip : {"private"} or float or None
         Norm to which users' gradients are clipped, at most the declared ``lipschitz``.  "private"
         chooses it by the norms of gradients, which are released eight times for at most 4% of the
-        budget.  It balances the bias of clipping, if a tenth of it points one way, and the noise
+        budget (with few records, four times for at most 8%).  It is at least their 80% quantile.
+        It balances the bias of clipping, if a tenth of it points one way, and the noise
         that is saved.  A number is public; None is ``lipschitz``.  Gradients of built-in losses are
         bounded by their weights only.
     average : float in [0, 1)

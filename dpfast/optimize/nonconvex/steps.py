@@ -28,8 +28,9 @@ LENGTH_RANGE = 1e4
 #: shorter, it spends budget until lengths have grown.
 FIRST_LENGTH = 0.15
 
-#: Largest gradient that the first length is made for, in clips, whatever bound was declared.
-MAX_CLIPS = 16.0
+#: Largest gradient that the first length is made for, in clips, whatever bound was declared.  With
+#: 16, first steps of models with exponentials (counts) went where all gradients are huge.
+MAX_CLIPS = 2.0
 
 
 class Steps:
