@@ -237,9 +237,10 @@ class RawRequest(FunctionalRequest):
         )
         if default_fit.only_mean or default_fit.few_records:
             raise InvalidBudget(
-                "n and the budget are too small to estimate the units of so many columns. "
-                "Declare domain=dpfast.models.Box(...), or use dpfast.fit, which estimates the "
-                "mean then."
+                f"n = {self.n:,} and mu = {total.mu:.3g} are too small to estimate the units of "
+                f"{self.dimension} columns. Declare domain=dpfast.models.Box(...); or use "
+                "method='auto' or dpfast.fit, which give all of the budget to one fit. With too "
+                "few records dpfast.fit estimates the mean alone."
             )
         return default_fit
 

@@ -82,6 +82,8 @@ class Route(NamedTuple):
     #: The pilot's share of epsilon; 1 without a step after it.
     share: float
     reason: str
+    #: Whether the method was chosen here and not by the caller.
+    automatic: bool = False
 
 
 def route(method: str, request: FunctionalRequest, total: ApproxDP, count: int) -> Route:
@@ -103,7 +105,8 @@ def route(method: str, request: FunctionalRequest, total: ApproxDP, count: int) 
     share = min(max(share, SHARES[0]), SHARES[1])
     if isinstance(request, RawRequest):
         share = 1.0 - RAW_STEP * (1.0 - share)
-    return Route(method, share if method == "one-shot" else 1.0, reason)
+    automatic = reason != "as requested"
+    return Route(method, share if method == "one-shot" else 1.0, reason, automatic)
 
 
 def _can_be_perturbed(loss: Loss) -> bool:
@@ -153,7 +156,13 @@ def planned_route(
 ) -> PlannedMethod:
     """Plan a release method; costs nothing and makes all refusals."""
     if isinstance(request, RawRequest):
-        return _without_domain(chosen, request, total, rows)
+        try:
+            return _without_domain(chosen, request, total, rows)
+        except InvalidBudget:  # decided by public numbers, before any charge
+            if not (chosen.automatic and chosen.method == "one-shot"):
+                raise
+        whole = Route("fit", 1.0, "auto: a part of the budget is too small for a pilot")
+        return _without_domain(whole, request, total, rows)
     assert isinstance(request, ReleaseRequest)
     if chosen.method == "objective-perturbation":
         return _perturbed(chosen, request, total, rows)

@@ -294,3 +294,19 @@ def test_what_is_named_is_the_coefficient_with_held_scores():
     errors = 3.0 * found.sampling_error[0] + 0.5 * (high - low)  # of sampling, and of the noise
     assert pull > 0.0 and abs(found.value - 1.0) < errors + far * pull
     assert found.target in " ".join(str(found).split())
+
+
+def test_auto_answers_by_a_fit_where_a_part_of_the_budget_shows_no_units():
+    """Decided by n, p and the total: a pilot with its part would have been refused."""
+    X, y = sample(700)
+    options = {"privacy": PAIR, "noise": dpfast.SeededNoise(0)}
+    answer = dpfast.release_functional(X, y, "least-squares", "x1", **options)
+    assert "too small for a pilot" in answer.method
+    slope = dpfast.fit(X, y, privacy=PAIR, noise=dpfast.SeededNoise(0)).params["x1"]
+    assert math.isfinite(float(answer.value)) and math.isfinite(slope)
+    with pytest.raises(InvalidBudget, match=r"or dpfast\.fit"):
+        dpfast.release_functional(X, y, "least-squares", "x1", method="one-shot", **options)
+    ledger = dpfast.Ledger(PAIR)
+    with pytest.raises(InvalidBudget, match="estimates the mean alone"):
+        dpfast.release_functional(X[:150], y[:150], "least-squares", "x1", ledger=ledger, **options)
+    assert not ledger.entries
