@@ -168,26 +168,30 @@ def test_a_clip_is_where_it_costs_least():
 
 @pytest.mark.parametrize("empty", [0.0, 0.5])
 def test_a_clip_is_not_below_a_quantile_of_lengths_however_noisy(empty):
-    """Long tails at n mu = 270: of 40 seeded histograms the median clip is near the 80% quantile.
+    """Long tails of 20 parameters at n mu = 270: the median clip is near the 80% quantile.
 
-    By noise and bias alone it was a tenth of that.  Gradients of zero do not count.
+    Of 40 seeded histograms; by noise and bias alone it is .7 of that.  Gradients of
+    zero do not count.
     """
+
+    def room(n):
+        return curator(np.zeros((n, 20)), own(vectorized=True, dimension=20))
+
     rng = np.random.default_rng(3)
     lengths = np.exp(-4.0 + rng.normal(size=100_000))
     target = float(np.quantile(lengths, 0.8))
-    shares = np.bincount(
-        np.searchsorted(PrivateClip(curator(np.zeros((915, 2)), own(vectorized=True)), 1.0, True)
-                        ._edges[:-1], lengths), minlength=32) / 100_000 * (1.0 - empty)  # fmt: skip
+    rich = PrivateClip(room(100_000), 4.0, True)
+    cells = np.searchsorted(rich._edges[:-1], lengths)
+    shares = np.bincount(cells, minlength=32) / 100_000 * (1.0 - empty)
     shares[0] += empty
     clips, decided = [], 0
     for noise in rng.normal(size=(40, 32)):
-        clip = PrivateClip(curator(np.zeros((915, 2)), own(vectorized=True)), 0.045, True)
+        clip = PrivateClip(room(915), 0.045, True)
         clip._choose(shares + clip._noise * noise)
-        clips.append(clip.value)
+        clips.append(clip.value / target)
         decided += any("about a fifth" in remark for remark in clip.remarks())
-    assert 0.25 * target < np.median(clips) < 3.0 * target
-    assert decided > 20
-    rich = PrivateClip(curator(np.zeros((100_000, 2)), own(vectorized=True)), 4.0, True)
+    assert (0.3 if empty else 0.85) < np.median(clips) < 3.0
+    assert decided > 15
     rich._choose(shares)
     assert rich.value > 3.0 * target
     assert rich.remarks() == []
