@@ -196,7 +196,7 @@ class AfterFit(Refused, Result):
 
         The effect of a variable is the derivative of the prediction by it, through all terms that
         contain it: powers, products, splines, logarithms.  Where the model is not linear in it, it
-        depends on where it is taken.
+        depends on where it is taken.  Slopes that are shrunk for predictions are not shrunk here.
 
         Parameters
         ----------

@@ -180,7 +180,7 @@ def _refuse_unknown(contrasts: Sequence[str], names: list[str]) -> None:
         if name not in names:
             raise InvalidInput(
                 f"contrasts must be names of numeric columns of the model, which are {names}; "
-                f"received {described(name, text=True)}{did_you_mean(name, names)}."
+                f"received {described(name)}{did_you_mean(name, names)}."
             )
 
 

@@ -349,7 +349,7 @@ def test_many_records_are_compiled_and_few_are_not(monkeypatch):
     from dpfast.curator.nonconvex import recordwise
 
     pytest.importorskip("numba")
-    monkeypatch.setattr(recordwise, "COMPILE_FROM", 6)
+    monkeypatch.setattr(recordwise, "MIN_COMPILED_RECORDS", 6)
     X, y = np.ones((6, 2)), np.zeros(6)
     assert rows_of(slopes, X[:5], y[:5])._compiled is None
     assert rows_of(slopes, X, y, vectorized=True)._compiled is None
