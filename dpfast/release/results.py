@@ -20,6 +20,7 @@ from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import render_table
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.release.scaled import law_quantile, law_scale
+from dpfast.release.sum_of_errors import sum_quantiles
 
 
 class ReleaseGuarantee(NamedTuple):
@@ -367,15 +368,14 @@ class FunctionalRelease(Result):
         noise scale is used.  Otherwise they have room for :attr:`beyond`, which is estimated.
         """
         tail = 1.0 - coverage(level, alpha)
-        half = self._scale_bounds * law_quantile(self.noise_law, tail)
-        half = np.hypot(half, self.beyond * law_quantile("gaussian", tail))
+        half = sum_quantiles(self.noise_law, self._scale_bounds, self.beyond, tail)
         return np.column_stack([self._values - half, self._values + half])
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Return intervals for the population's value: sampling and privacy noise, shape (k, 2).
 
-        The error probability is divided between the two so that the interval is shortest.  That
-        is conservative, up to the normal approximation of the sampling error.
+        The half-width is the quantile of the sum of the noise and an independent normal error,
+        up to the normal approximation of the sampling error.
 
         Raises
         ------
@@ -384,13 +384,7 @@ class FunctionalRelease(Result):
         """
         tail = 1.0 - coverage(level, alpha)
         normal = np.hypot(self.sampling_error, self.beyond)
-        half_width = np.full(len(normal), math.inf)
-        for fraction in np.linspace(0.05, 0.95, 19):
-            candidate = normal * law_quantile("gaussian", fraction * tail)
-            candidate = candidate + self._scale_bounds * law_quantile(
-                self.noise_law, (1.0 - fraction) * tail
-            )
-            half_width = np.minimum(half_width, candidate)
+        half_width = sum_quantiles(self.noise_law, self._scale_bounds, normal, tail)
         return np.column_stack([self._values - half_width, self._values + half_width])
 
     @property
