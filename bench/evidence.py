@@ -49,6 +49,7 @@ release_defaults.md | 1 | bench.releases.defaults --runs 8 --store | --runs 2 --
 releases.md | 0.1 | bench releases --store | --quick
 replicability.md | 0.1 | bench.replicability --store | --runs 1 --only card
 rivals.md | 2 | bench.rivals --runs 10 --store | --runs 1 --only card
+rivals_inference.md | 0.2 | bench.rivals.inference --runs 40 --store | --runs 1
 rivals_logistic.md | 0.5 | bench.rivals.logistic --runs 10 --store | --runs 1 --only mroz
 rivals_packages.md | 0.3 | bench.rivals.packages --runs 3 --store | --runs 1 --only card
 scarce.md | 0.3 | bench.rivals.scarce --store | --runs 2 --only card
