@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.figures.paper2.contest import METHODS, constants, methods, rivals
+from bench.figures.paper2.contest import METHODS, constants, handed_over, methods, rivals
 from bench.figures.paper2.problems import six
 from bench.figures.paper2.rivals import GRIDS
 from bench.figures.runner import Figure, Outcome, Run
@@ -64,6 +64,7 @@ def judged(rows: list[dict[str, Any]]) -> tuple[str, str]:
         f"Within 1.25 times the best rival in {near:.0%} of {len(rows)} cells, median ratio "
         f"{median:.2f}, worst {ratios.max():.3g}; better than unclipped noisy descent in "
         f"{sum(plain < 1.0)}. Of the library's own, better than adaptive descent: {others}. "
+        f"{handed_over(rows)} "
         "The rivals' step numbers, step lengths and clips are tuned for each problem and "
         "budget on the exact excess risk, without charge; KL-Spider and the proximal point method "
         "run to their end, guarded ones may be handed over to adaptive descent; they "

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.figures.paper2.contest import methods
+from bench.figures.paper2.contest import handed_over, methods
 from bench.figures.paper2.problems import Problem
 from bench.figures.paper2.rivals import GRIDS, tuned
 from bench.figures.runner import Figure, Outcome, Run
@@ -92,27 +92,11 @@ def judged(rows: list[dict[str, Any]]) -> tuple[str, str]:
     remark = (
         f"At condition 100 and n^2 rho = {[r['n^2 rho'] for r in told]} KL-Spider has "
         f"{', '.join(f'{over[rival]} of the excess of {rival}' for rival in rivals)}. Of the "
-        f"{len(rest)} other cells it beats the default in {count}. {_handed_over(rows)} Descent "
+        f"{len(rest)} other cells it beats the default in {count}. {handed_over(rows)} Descent "
         "without a clip is tuned "
         f"over {max(steps for steps, _, _ in GRIDS['noisy descent'])} steps at most."
     )
     return ("no", "in part", "yes")[any(wins) + all(wins)], remark
-
-
-def _handed_over(rows: list[dict[str, Any]]) -> str:
-    """Say how many of the guarded runs adaptive descent finished."""
-    counts = {
-        name: sum(v for row in rows for k, v in row.items() if k.startswith(f"{name}, guarded: "))
-        for name in ("KL-Spider", "proximal")
-    }
-    runs = sum(
-        int(k.rsplit(" ", 1)[1])
-        for row in rows
-        for k in row
-        if k.startswith("KL-Spider, guarded: ")
-    )
-    parts = " and ".join(f"{count} of {name}" for name, count in counts.items())
-    return f"Of {runs} guarded runs of each, {parts} were handed over."
 
 
 def draw(figure: Any, rows: list[dict[str, Any]]) -> None:

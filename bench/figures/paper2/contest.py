@@ -15,7 +15,7 @@ from dpfast.nonconvex import KL
 from dpfast.optimize import Adaptive
 from dpfast.papers import Proximal, Spider
 
-__all__ = ["METHODS", "constants", "methods", "rivals"]
+__all__ = ["METHODS", "constants", "handed_over", "methods", "rivals"]
 
 #: Of the library; none is tuned.
 METHODS: dict[str, Any] = {
@@ -79,3 +79,19 @@ def methods(
         for name, method in METHODS.items()
     }
     return found, handed_over
+
+
+def handed_over(rows: list[dict[str, Any]]) -> str:
+    """Say how many of the guarded runs adaptive descent finished."""
+    counts = {
+        name: sum(v for row in rows for k, v in row.items() if k.startswith(f"{name}, guarded: "))
+        for name in ("KL-Spider", "proximal")
+    }
+    runs = sum(
+        int(k.rsplit(" ", 1)[1])
+        for row in rows
+        for k in row
+        if k.startswith("KL-Spider, guarded: ")
+    )
+    parts = " and ".join(f"{count} of {name}" for name, count in counts.items())
+    return f"Of {runs} guarded runs of each, {parts} were handed over."
