@@ -263,6 +263,8 @@ class Fit(AfterFit):
         if covariance is None:
             return (*self._of_units, self._missing) if self._missing else self._of_units
         remarks = [*self._of_units, *covariance.remarks]
+        if not (covariance.n_floored or covariance.unfinished.any()):
+            return tuple(remarks)
         with np.errstate(all="ignore"):
             ratios = covariance.unfinished / (1.96 * self.bse)
             ratios[covariance.unfinished == 0.0] = 0.0  # of what was left out, too

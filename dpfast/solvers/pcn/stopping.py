@@ -61,11 +61,15 @@ def nonconvergence_direction(answers: list[NoisyScore]) -> Array | None:
     """
     if len(answers) < 3:
         return None
-    precisions = np.array([answer.noise**-2 for answer in answers])
-    weights, cumulative = precisions[1:] / precisions[1:].sum(), np.cumsum(precisions)[:-1]
-    parts = np.append(0.0, weights)  # of each score's noise in their mean
-    for k in range(len(weights)):
-        parts[: k + 1] -= weights[k] * precisions[: k + 1] / cumulative[k]
-    mean: Array = weights @ np.array([answer.score for answer in answers[1:]])
-    statistic = float(mean @ mean) / float((parts**2) @ (1.0 / precisions))
+    precisions = [answer.noise**-2 for answer in answers]
+    later = math.fsum(precisions[1:])
+    weights = [precision / later for precision in precisions[1:]]
+    parts = [0.0, *weights]  # of each score's noise in their mean
+    for k, weight in enumerate(weights):
+        cumulative = math.fsum(precisions[: k + 1])
+        for i in range(k + 1):
+            parts[i] -= weight * precisions[i] / cumulative
+    mean: Array = np.array(weights) @ np.array([answer.score for answer in answers[1:]])
+    variance = math.fsum(part**2 / of for part, of in zip(parts, precisions, strict=True))
+    statistic = float(mean @ mean) / variance
     return mean if chi_squared_tail(len(mean), statistic) < FALSE_ALARM else None
