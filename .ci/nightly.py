@@ -51,6 +51,9 @@ PARTS = {
             ".venv/bin/python -m tests.fuzzing.readers --seconds 1200 --seed {sixth}000",
         ),
     ),
+    "mutants": Part(
+        60.0, (".venv/bin/python -m tests.privacy.mutants --compiled --sixth {sixth} --jobs 2",)
+    ),
     "operator": Part(
         30.0,
         (

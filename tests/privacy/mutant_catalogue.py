@@ -5464,6 +5464,22 @@ LEAST_SQUARES = (
         "theta = theta + 1.0 * step",
     ),
     plant(
+        "a-tail-without-its-normal-part",
+        "the test that steps have not converged never says so for an odd number of coefficients",
+        "csrc/decisions/steps.pxi",
+        ("tests/kernels/test_decisions.py::test_tails_of_distributions",),
+        "total, k = erfc(sqrt(half)), 0.5",
+        "total, k = erfc(half), 0.5",
+    ),
+    plant(
+        "clipped-residuals-of-half-their-size",
+        "what clipping removes is computed for the tail of one side",
+        "csrc/decisions.pyx",
+        ("tests/kernels/test_decisions.py::test_tails_of_distributions",),
+        "return 2.0 * (at * density",
+        "return (at * density",
+    ),
+    plant(
         "planes-of-noise",
         "a step stops at planes that noise points",
         "csrc/decisions/steps.pxi",

@@ -2,6 +2,7 @@
 
     python -m tests.privacy.mutants [--only NAME ... | --untried] [--list] [--jobs 2] [--write]
     python -m tests.privacy.mutants --stored [--only NAME ...]
+    python -m tests.privacy.mutants --compiled [--sixth N]
 
 Each mutant of ``mutant_catalogue.py`` is applied to a copy of the tree, whose extensions are
 rebuilt where needed, and the tests expected to notice it are run there; if they do not, the whole
@@ -9,7 +10,8 @@ suite without the slow tests is.  The tests that noticed are run once more on th
 where they have to pass.  The exit code is 0 only if every mutant was noticed.  ``--write`` brings
 the rows of the stored report up to date; ``--untried`` runs the mutants that have none.
 ``--stored`` runs, of bugs in Python, the one test that the report names, each in a fork of one
-process: after tests were thinned or merged, seconds a bug.
+process: after tests were thinned or merged, seconds a bug.  ``--compiled`` runs those in C and
+Cython, each of which is built, or a sixth of them: a night has time for so many.
 """
 
 from __future__ import annotations
@@ -298,6 +300,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         action="store_true",
         help=f"mutants without a row in {REPORT}, or changed since it was written",
     )
+    which.add_argument("--compiled", action="store_true", help="mutants in C and Cython")
+    parser.add_argument("--sixth", type=int, choices=range(6), help="each sixth of those chosen")
     parser.add_argument("--list", action="store_true", help="list the mutants and stop")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default 2)")
     parser.add_argument("--write", action="store_true", help=f"store the result in {REPORT}")
@@ -324,6 +328,10 @@ def main() -> int:
     chosen = [m for m in MUTANTS if not options.only or m.name in options.only]
     if options.untried:
         chosen = without_row(MUTANTS, stored(ROOT / REPORT))
+    if options.compiled:
+        chosen = [m for m in chosen if m.path.startswith("csrc/")]
+    if options.sixth is not None:
+        chosen = chosen[options.sixth :: 6]
     if options.stored:
         chosen = [m for m in chosen if m.path.startswith("dpfast/") and killer_of(m)]
     if not chosen:

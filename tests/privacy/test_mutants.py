@@ -133,6 +133,20 @@ def test_a_stored_killer_has_noticed_only_if_it_failed(tmp_path, monkeypatch, co
     assert (tmp_path / "tree" / "dpfast" / "p.py").read_text() == "x = 1\n"
 
 
+def test_a_night_builds_a_sixth_of_the_bugs_in_c():
+    """Six nights try each of them once, and no bug in Python."""
+    command = [sys.executable, "-m", "tests.privacy.mutants", "--compiled", "--list"]
+    nights = [
+        subprocess.run(
+            [*command, "--sixth", str(sixth)], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        for sixth in range(6)
+    ]
+    compiled = [f"{m.name}: {m.bug}" for m in MUTANTS if m.path.startswith("csrc/")]
+    assert sorted(line for night in nights for line in night) == sorted(compiled)
+    assert len(compiled) >= 24 and max(map(len, nights)) <= len(compiled) // 6 + 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [["--stored"], ["--cache"]], ids=str)
 def test_a_planted_bug_is_noticed_by_an_expected_test(tmp_path, how):
