@@ -422,3 +422,32 @@ def test_a_study_asks_for_weighted_tables():
         study.counts("region", largest_weight=3.0, share=0.1)
     with pytest.raises(dpfast.InvalidInput, match="different columns"):
         study.means("pay", "region", weights="pay", share=0.1)
+
+
+def test_widths_of_quantiles_are_forecast_from_few_public_rows():
+    """Repeated rows have gaps between them: without smoothing the forecast is a quarter too small.
+
+    The median of widths of 12 tables of three cells is within a tenth of its own expectation."""
+    rng = np.random.default_rng(77)
+    schema = dpfast.Schema({"region": SCHEMA["region"], "pay": SCHEMA["pay"]})
+
+    def drawn(n, rng):
+        pay = 50.0 + 12.0 * rng.normal(size=n)
+        return {"region": rng.choice(3, n), "pay": np.clip(pay, 0.0, 100.0)}
+
+    like = drawn(2000, rng)
+    request = {"analysis": "quantiles", "column": "pay", "by": "region", "mu": 1.0}
+    study = dpfast.Study(None, privacy=2.0, schema=schema, n=10_000, like=like)
+    expected = study.quote(request).widths["pay"]
+    widths = []
+    for run in range(12):
+        table = drawn(10_000, np.random.default_rng([8, run]))
+        found = tables.quantiles(
+            table, "pay", "region", schema=schema, privacy=1.0, noise=seeded(run)
+        )
+        widths.append(np.median(found.high - found.low))
+    assert abs(expected / np.median(widths) - 1.0) < 0.25
+    heaped = dpfast.Study(
+        None, privacy=2.0, schema=schema, n=10_000, like=like | {"pay": 10.0 * (like["region"] + 1)}
+    )
+    assert heaped.quote(request).widths["pay"] < 0.1  # ties stay ties
