@@ -179,3 +179,9 @@ def test_of_another_version_the_claims_have_to_exist(tmp_path, content):
     older = content | {"version": "0.9", "claims": "3,000 records: sums C13"}
     assert passed(tmp_path, older)
     assert not passed(tmp_path, older | {"claims": "3,000 records: sums C999"})
+
+
+@pytest.mark.slow
+def test_every_public_call_has_a_page_of_its_claims():
+    calls = runpy.run_path(str(PACKAGE.parent / "docs" / "calls.py"))
+    assert set(calls["receipts"]()) == {example.name for example in examples()}

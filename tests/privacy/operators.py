@@ -45,8 +45,14 @@ RELATED: dict[str, tuple[str, ...]] = {
         *_FIRST, "tests/scaling/test_columns.py", "tests/scaling/test_distances.py",
         "tests/scaling/test_complete.py",
     ),
-    "dpfast/privacy/blackbox/sensitivity.py": (*_FIRST, "tests/bayesopt/test_sensitivities.py"),
-    "dpfast/privacy/nonconvex/sensitivity.py": (*_FIRST, "tests/nonconvex/test_sensitivities.py"),
+    "dpfast/privacy/blackbox/sensitivity.py": (
+        *_FIRST, "tests/privacy/test_refused_constants.py", "tests/bayesopt/test_choice.py",
+        "tests/bayesopt/test_sensitivities.py",
+    ),
+    "dpfast/privacy/nonconvex/sensitivity.py": (
+        *_FIRST, "tests/privacy/test_refused_constants.py", "tests/nonconvex/test_selection.py",
+        "tests/nonconvex/test_sensitivities.py",
+    ),
     "dpfast/privacy/release/sensitivity.py": (
         *_FIRST, "tests/privacy/test_release_theory.py", "tests/privacy/test_release_condition.py",
         "tests/privacy/test_release_calibration.py",
