@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.curator.answers import StepBudget
 from dpfast.curator.curator import Curator
 from dpfast.curator.noisy_release import observed
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
@@ -14,6 +15,8 @@ from dpfast.inference.composition import Maximum, Prepaid, cost
 from dpfast.models import LeastSquares, LogCosh, Mallows, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.sensitivity import joint_mu
+from dpfast.solvers.pcn.plan import BudgetAllocation
 from dpfast.tables import fits
 from dpfast.tables.subgroups import LOSSES
 from tests.loops import each
@@ -81,12 +84,20 @@ def test_t6_no_replaced_record_costs_more_than_one_fit(loss, beside):
     assert 0.01 * 81.0 < worst <= 81.0
 
 
+#: Budgets of a moment beside a Gram, which cost 1 together.
+EQUAL, DEARER = [
+    StepBudget(*(part / joint_mu("independent", *parts) for part in parts))
+    for parts in ((1.0, 1.0), (2.0, 0.5))
+]
+
 QUERIES = {
     "gram": lambda rows: rows.gram(1.5, 1.0),
     "curvature": lambda rows: rows.gram(
         1.5, 1.0, Linearization(np.array([0.1, 0.4, 0.2]), LogCosh())
     ),
     "moment": lambda rows: rows.moment(1.5, 2.0, 1.0),
+    "gram and moment": lambda rows: rows.gram_and_moment(1.5, 2.0, EQUAL),
+    "moment and gram": lambda rows: rows.gram_and_moment(1.5, 2.0, DEARER),
     "scores": lambda rows: rows.clipped(
         Linearization(np.array([0.1, 0.4, 0.2]), LeastSquares()), 2.0, 1.0
     ),
@@ -100,6 +111,19 @@ QUERIES = {
         Linearization(np.array([0.1, 0.4, 0.2]), LeastSquares()), 2.0, 1.0, 0.5
     ),
 }
+
+
+@each("n", [100, 1_000, 20_000, 10**7])
+@each("p", [2, 8, 60])
+def test_t6_the_shares_of_a_moment_and_its_gram_are_those_of_the_claim(n, p):
+    """Within them rounding to a grid is covered: its factor is the root of 2/3 at both ends."""
+    budgets = BudgetAllocation(n, p, 1.0).budgets((False, 0, False), 0)
+    ratio = budgets.vector / budgets.matrix
+    assert 0.4 <= ratio <= 2.0
+    for mu in (0.4, ratio, 2.0):
+        factor = (mu / 4.0 + 0.5) / np.sqrt(mu**2 / 4.0 + 0.5)
+        assert np.sqrt(3.0) * factor >= np.sqrt(2.0) - 1e-12
+        assert mu**2 / 4.0 + 0.5 <= 0.5 * joint_mu("independent", mu, 1.0) ** 2
 
 
 def moves_of(query, records, n=30):
@@ -147,7 +171,7 @@ def test_t6_fits_ask_nothing_that_the_claim_is_not_about(loss):
     response = "one" if loss == "logistic" else "y"
     with observed(tape):
         found = fits(f"{response} ~ x", table, "g", loss, schema=SCHEMA, privacy=2.0)
-    first = next(k for k, one in enumerate(tape.seen) if one.query == "hessian")
+    first = next(k for k, one in enumerate(tape.seen) if one.query in ("gradient", "hessian"))
     before = {one.query for one in tape.seen[:first]}
     assert before <= {"counts by cell", "counts", "histogram of distances"}
     after = tape.seen[first:]
