@@ -48,6 +48,14 @@ class Aim(NamedTuple):
     known: float | None = None
 
 
+def without_other_treatments(records: Records, treatment: Array) -> Records:
+    """Set the outcome to NaN where the treatment is neither 0 nor 1, of records in memory."""
+    if type(records) is not Records:
+        return records
+    treated = (treatment == 0.0) | (treatment == 1.0)
+    return Records(records.X, np.where(treated, records.y, np.nan), records.names)
+
+
 class Trial:
     """Covariates, treatment and outcome of rows, with records split into random folds."""
 

@@ -29,7 +29,7 @@ from dpfast.fit_requests.request import (
     hide_row_details,
 )
 from dpfast.fit_requests.rows import NewRows
-from dpfast.inference.degrees import Covariance, VarianceNoise
+from dpfast.inference.degrees import Covariance, VarianceNoise, nothing_known
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
@@ -38,9 +38,9 @@ from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import preconditioned_rows, subsample_size
 from dpfast.regression.design_basis import design_basis
 from dpfast.regression.formula import of_table, table_source, with_columns
-from dpfast.scaling.budget import refuse_too_few_records
+from dpfast.scaling.budget import records_needed, refuse_too_few_records
 from dpfast.scaling.private import plan_scaling, refuse_no_columns
-from dpfast.scaling.remarks import OTHERWISE, complete_remarks
+from dpfast.scaling.remarks import ENDED, zero_or_one
 from dpfast.scaling.weight_unit import planned_weight_unit
 from dpfast.solvers.pcn.clipping import may_bias
 from dpfast.solvers.pcn.histogram import NormHistogram, released_norms
@@ -86,11 +86,6 @@ CUT_OFF = (
 NOT_CONVERGED = (
     "the Newton steps have not converged with gradients clipped at {:.3g}: intervals may not cover "
     "the ratios. Use a larger budget, fewer cuts, or logarithms of covariates."
-)
-
-NO_EVENT = (
-    "records whose event is neither 0 nor 1 are among those that were ignored."
-    + OTHERWISE.format("event", "")
 )
 
 
@@ -278,6 +273,8 @@ class _Estimate(NamedTuple):
 class _Hazards(Analysis[Fit]):
     """Proportional hazards: public decisions before the charge, and the steps after it."""
 
+    returns_unused = True
+
     def __init__(
         self,
         formula: Any,
@@ -311,7 +308,10 @@ class _Hazards(Analysis[Fit]):
         self._weight_unit = planned_weight_unit(request, mu)
         request.draw_subsample(subsample_size(n, p, mu), SUBSAMPLE_PART)
         offset = weights is not None and weights.offset is not None
-        self._scaling, rest = plan_scaling(request, mu, response=False, offset=offset)
+        self._scaling, rest = plan_scaling(
+            request, mu, least=records_needed(p, mu), response=False, offset=offset,
+            also=zero_or_one("event"),
+        )  # fmt: skip
         estimates = f" for {q} covariates and {self.intervals} intervals: ratios"
         refuse_too_few_records(n, p, mu, estimates, "of either")
         if self._weight_unit:
@@ -337,6 +337,15 @@ class _Hazards(Analysis[Fit]):
     def units(self) -> Any:
         """Released scales of the columns, if any yet."""
         return self._scaling.released
+
+    def too_few(self) -> str:
+        """Ask the counts of complete records."""
+        return self._scaling.too_few()
+
+    def nothing(self, remark: str) -> Fit:
+        """Report that no ratio was estimated."""
+        q = self.request.n_covariates
+        return self._fit(np.full(q, np.nan), nothing_known(q, remark), ENDED, ())
 
     def query(self, report: Progress | None) -> _Estimate:
         """Release column scales, times at risk and events, then take Newton steps."""
@@ -395,7 +404,6 @@ class _Hazards(Analysis[Fit]):
     def report(self, answers: _Estimate) -> Fit:
         """Report the ratios in original units, without the baseline hazards."""
         request, K = self.request, self.intervals
-        weights = request.record_weights
         assert request.coding is not None
         scales = np.array([request.coding.columns[k].spread for k in request.column_names])
         solution, mapping, within = answers
@@ -404,8 +412,6 @@ class _Hazards(Analysis[Fit]):
         covariance, remarks = to_own @ solution.variance @ to_own.T, []
         if solution.n_hidden:
             remarks.append(HIDDEN.format(solution.n_hidden, len(solution.theta)))
-        if complete_remarks(self._scaling._counted(), request.n, ()):
-            remarks.append(NO_EVENT)
         if solution.nonconvergence is not None:
             remarks.append(NOT_CONVERGED.format(solution.bound))
         if may_bias(solution.clipping_bias, solution.standard_error, len(solution.theta)):
@@ -416,19 +422,27 @@ class _Hazards(Analysis[Fit]):
             remarks.append(TIES)
         spread = VarianceNoise(None, 0.0, *solution.meat, request.n, to_own)
         known = Covariance(covariance, 0, np.zeros(len(slopes)), tuple(remarks), spread)
+        known = request.released_covariance(known, request.column_names)
+        method = f"{solution.steps} noisy Newton steps on clipped scores of persons"
+        return self._fit(slopes, known, method, request.remarks)
+
+    def _fit(
+        self, slopes: Array, covariance: Covariance, method: str, remarks: tuple[str, ...]
+    ) -> Fit:
+        request, weights = self.request, self.request.record_weights
         return Fit(
             params=slopes,
             names=request.column_names,
             n_records=request.n,
-            model=f"proportional hazards with {K} intervals until {self._cuts[-1]:g}"
+            model=f"proportional hazards with {self.intervals} intervals until {self._cuts[-1]:g}"
             + ("" if weights is None else weights.description)
             + PERSON_MEANS_NOTE * (request.means and request.max_rows is None)
             + ", target: log hazard ratios",
-            method=f"{solution.steps} noisy Newton steps on clipped scores of persons",
+            method=method,
             privacy=request.guarantee(),
-            covariance=request.released_covariance(known, request.column_names),
+            covariance=covariance,
             iterates=np.array([np.zeros(len(slopes)), slopes]),
             fit_intercept=False,
             rows=NewRows(),
-            remarks=request.remarks,
+            remarks=remarks,
         )

@@ -10,9 +10,16 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import number_in, one_of, positive
 from dpfast.curator.answers import Answer
-from dpfast.curator.effects import FOLDS, Aim, PseudoOutcomes, Trial, refuse_pooled
-from dpfast.data.columns import column, numbers, refuse_column_of, refuse_other_rows
-from dpfast.data.source import Source, source_of
+from dpfast.curator.effects import (
+    FOLDS,
+    Aim,
+    PseudoOutcomes,
+    Trial,
+    refuse_pooled,
+    without_other_treatments,
+)
+from dpfast.data.schema import Schema
+from dpfast.data.source import source_of
 from dpfast.effects.nuisances import (
     RESIDUAL_VARIANCE,
     Budgets,
@@ -25,9 +32,10 @@ from dpfast.effects.nuisances import (
     refuse,
 )
 from dpfast.effects.results import TreatmentEffect
-from dpfast.errors import InvalidBudget, InvalidInput, described, understood
+from dpfast.effects.treatment_inputs import METHODS, Inputs, aim_of, description, read_inputs
+from dpfast.errors import InvalidBudget, InvalidInput, understood
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
-from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
+from dpfast.fit_requests.request import Account
 from dpfast.inference.degrees import UNCOUNTED
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger, Part
@@ -35,10 +43,9 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.random_parts import part_sizes
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import subsample_size
-from dpfast.regression.formula import read_formula, table_source
-from dpfast.scaling.budget import MIN_RECORDS_FACTOR
+from dpfast.scaling.budget import MIN_RECORDS_FACTOR, records_needed
 from dpfast.scaling.private import PrivateScaling, plan_scaling, refuse_no_columns
-from dpfast.scaling.remarks import MAX_MISSING, OTHERWISE
+from dpfast.scaling.remarks import ENDED, MAX_MISSING, OTHERWISE, zero_or_one
 from dpfast.scaling.standardize import CODED, checked_standardize
 from dpfast.scaling.standardized import GivenScaling, Standardized
 from dpfast.solvers.pcn.clipping import ASYMMETRY, may_bias
@@ -47,25 +54,8 @@ from dpfast.solvers.pcn.precondition import DETECTED_SDS
 
 Array = NDArray[np.float64]
 
-#: Whether the propensity and the outcomes are modelled on covariates, for each method.
-METHODS = {
-    "aipw": (True, True),
-    "regression": (False, True),
-    "difference": (False, False),
-}
-
-DESCRIBED = {
-    (True, True): "augmented inverse propensity weighting, propensity and outcomes on covariates",
-    (False, True): "regression adjustment, treatment taken as randomised",
-    (False, False): "difference in means, treatment taken as randomised",
-}
-
 #: Populations over which effects are averaged.
 ESTIMANDS = ("all", "treated")
-
-#: ``n mu^2`` above which outcomes of a randomised trial are adjusted for covariates.  Below it the
-#: noise of the mean is about as large as its standard error, and models of outcomes cost too much.
-MIN_ADJUSTED = 100.0
 
 #: The interval is called unreliable if the errors of both models make up more than the first part
 #: of its variance, or if the noise of the mean weight is more than the second part of that weight.
@@ -96,17 +86,15 @@ MAX_CLIP = 1e30
 #: row of each person.
 COPIES = 4
 
-INSTEAD = (
-    "A known part of the outcome is subtracted from it: pass y - offset as the outcome. Persons' "
-    'rows count with their mean: each="person".'
-)
-
 NUISANCES_UNKNOWN = (
     "the propensity and outcome models are too imprecise and dominate the interval, which may be "
     "unreliable: too few records, too small a budget, or almost nobody in one arm among some of "
     "the covariates. Use fewer covariates, more records or a larger budget; for a trial, pass its "
     "propensity."
 )
+
+#: What records need beside numbers.
+AS_TREATMENT = zero_or_one("treatment")
 
 INCOMPLETE = (
     "about {:.0%} of the records have 0 or 1 as treatment, and numbers in all other columns used; "
@@ -129,6 +117,7 @@ def treatment_effect(
     average: str = "all",
     overlap: float = 0.05,
     clip: float | None = None,
+    schema: Schema | None = None,
     standardize: bool | Standardized | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -175,6 +164,9 @@ def treatment_effect(
         Public bound on deviations of pseudo-outcomes from the effect, in the units of y: about four
         of their standard deviations, ``4 sd sqrt(1/e + 1/(1 - e))``.  Smaller is more precise and
         biased.  By default it is estimated with part of the budget.
+    schema : Schema, optional
+        Of a formula: ranges, to which columns are clipped, and levels.  It also encodes the
+        treatment, if that is the name of a column that it declares binary.
     standardize : bool or Standardized, optional
         Estimate centres and scales of covariates and outcome within ``privacy``; by default unless
         a schema coded them.  Pass earlier ones in place of True: they cost nothing. With False,
@@ -209,128 +201,13 @@ def treatment_effect(
     if clip is not None:
         clip = positive(clip, "clip")
     standardize = checked_standardize(standardize)
-    inputs = _read(source_of(X, y), treatment, propensity, account, noise)
+    inputs = read_inputs(source_of(X, y), treatment, propensity, schema, account, noise)
     request, mu = inputs.request, account.total.mu
     treated = average == "treated"
-    aim = _aim(method, inputs.propensity, treated, request.n, request.dimension, mu)
+    aim = aim_of(method, inputs.propensity, treated, request.n, request.dimension, mu)
     analysis = _Treatment(inputs, mu, aim, overlap, clip, standardize)
     label = request.label("treatment_effect", method)
     return run(analysis, label, request.memory_bytes(COPIES, include_arrays=True))
-
-
-class _Inputs(NamedTuple):
-    """The request, the treatment, and the propensity: a public number, a column, or None."""
-
-    request: FitRequest
-    treated: Array
-    propensity: Any
-
-
-def _read(
-    source: Source, treatment: Any, propensity: Any, account: Account, noise: NoiseSource | None
-) -> _Inputs:
-    """Read records, treatment and propensity, and refuse wrong shapes and roles."""
-    if isinstance(source.covariates, str):
-        source, treatment, propensity = _by_formula(source, treatment, propensity)
-    takes = ("group", "each", "sample_weight")
-    with hide_row_details(source.each):
-        request = FitRequest(
-            source, None, account, fit_intercept=True, noise=noise, takes=takes, instead=INSTEAD
-        )
-        if request.group_size > 1 or (source.group_size is not None and not request.means):
-            raise InvalidInput(
-                'of persons with several rows the mean counts: pass each="person", and no '
-                "group_size."
-            )
-        refuse_column_of(source.covariates, treatment, "treatment")
-        if treatment is not None and treatment is source.response:
-            raise InvalidInput("treatment and y are one and the same. Pass the outcome as y.")
-        treated = _column_beside(source.covariates, treatment, request, "treatment")
-        known: Any = None
-        if propensity is not None:
-            try:
-                known = number_in(propensity, "propensity", "(0, 1)")
-            except InvalidInput:
-                if not hasattr(propensity, "__len__"):
-                    raise
-                known = _column_beside(source.covariates, propensity, request, "propensity")
-    if request.n < FOLDS:
-        raise InvalidInput(
-            f"records are split at random into {FOLDS} folds; received {request.n}. Pass at least "
-            f"{FOLDS}."
-        )
-    return _Inputs(request, treated, known)
-
-
-def _by_formula(source: Source, treatment: Any, propensity: Any) -> tuple[Source, Any, Any]:
-    """Evaluate a formula, and take treatment and propensity from the columns of its table."""
-    if source.response is None:
-        raise InvalidInput(
-            "a formula comes with the treatment's name and a table: treatment_effect('y ~ age', "
-            "'treated', table, privacy=...)."
-        )
-    read = read_formula(source.covariates, source.response, None)
-    if not read.terms.coding.fit_intercept:
-        raise InvalidInput("effects are of models with an intercept: leave '- 1' out.")
-    table = table_source(source.response).covariates
-    columns = []
-    for name, value in (("treatment", treatment), ("propensity", propensity)):
-        if not isinstance(value, str):
-            columns.append(value)
-            continue
-        if value in read.terms.columns:
-            raise InvalidInput(
-                f"{name} is the column {described(value, text=True)} of the formula, too. Leave "
-                "it out there."
-            )
-        columns.append(column(table, value))
-    return read.source, *columns
-
-
-def _description(aim: Aim, known: Any, overlap: float, constant: bool) -> str:
-    """Describe the adjustment in words; ``constant``: one public propensity and no models."""
-    if known is None:
-        adjustment = DESCRIBED[aim[:2]]
-    else:
-        adjustment = "regression adjustment" if aim.outcomes else "difference in means"
-        adjustment += ", propensity known"
-        adjustment += "" if aim.known is None else f" to be {aim.known:g}"
-    folds = "" if constant else f"{FOLDS} folds"
-    bounds = f", propensities within [{overlap:g}, {1 - overlap:g}]" if aim.known is None else ""
-    return f"{adjustment}; {folds}{bounds}{', on the treated' * aim.treated}"
-
-
-def _aim(method: str, known: Any, treated: bool, n: int, p: int, mu: float) -> Aim:
-    """Choose which models are fitted, from public numbers."""
-    of_propensity, outcomes = METHODS[method]
-    if known is None:
-        return Aim(of_propensity, outcomes, treated)
-    constant = known if isinstance(known, float) else None
-    if method == "aipw" and constant is not None:
-        smaller_arm = 2.0 * min(constant, 1.0 - constant) * n * mu
-        outcomes = smaller_arm * mu >= MIN_ADJUSTED
-        outcomes = outcomes and smaller_arm >= MIN_RECORDS_FACTOR * (2 * p) ** 1.5
-    return Aim(False, outcomes, treated, constant)
-
-
-def _column_beside(X: Any, values: Any, request: FitRequest, name: str) -> Array:
-    """Convert a column beside the records to numbers; refused by shape, never by value."""
-    rows = request.rows
-    if not hasattr(rows, "X"):
-        raise InvalidInput(
-            "treatment_effect needs records in memory: an array, a data frame or a design of one. "
-            f"Received {type(X).__name__}."
-        )
-    refuse_other_rows(X, values, name)
-    column = numbers(values, name)
-    if column.shape != (rows.n,):
-        raise InvalidInput(
-            f"{name} must have one entry for each of the {rows.n} records; received shape "
-            f"{column.shape}."
-            if not request.means
-            else f"{name} must have one entry for each row."
-        )
-    return column
 
 
 class _Overlap(NamedTuple):
@@ -374,9 +251,11 @@ class _Estimate(NamedTuple):
 class _Treatment(Analysis[TreatmentEffect]):
     """Average effect: public decisions before the charge, and the estimate after it."""
 
+    returns_unused = True
+
     def __init__(
         self,
-        inputs: _Inputs,
+        inputs: Inputs,
         mu: float,
         aim: Aim,
         overlap: float,
@@ -401,8 +280,12 @@ class _Treatment(Analysis[TreatmentEffect]):
             refuse_no_columns(request)
             if not (aim.propensity or aim.outcomes):
                 request.drop_covariates()
+            if request.single is request.records:
+                request.records = without_other_treatments(request.records, inputs.treated)
+                request.single = request.records
             request.draw_subsample(subsample_size(request.n, request.dimension, mu))
-            self._scaling, mu = plan_scaling(request, mu)
+            least = records_needed(request.dimension if aim.outcomes else 1, mu)
+            self._scaling, mu = plan_scaling(request, mu, least=least, also=AS_TREATMENT)
         mu *= 1.0 - ROUNDING_SUM
         self._budget = budgets(mu, aim, clip is None, known is not None, self._counted)
         needed = MIN_RECORDS_FACTOR * request.dimension**1.5
@@ -440,6 +323,18 @@ class _Treatment(Analysis[TreatmentEffect]):
     def units(self) -> Standardized | None:
         """Return the released scales of covariates and outcome, if any."""
         return None if self._scaling is None else self._scaling.released
+
+    def too_few(self) -> str:
+        """Ask the counts of complete records."""
+        return self._scaling.too_few() if isinstance(self._scaling, PrivateScaling) else ""
+
+    def nothing(self, remark: str) -> TreatmentEffect:
+        """Report that no effect was estimated."""
+        return TreatmentEffect(
+            estimate=math.nan, bse=math.nan, degrees_of_freedom=math.nan, clip=math.nan,
+            noise=math.nan, overlap=(math.nan,) * 3, warnings=(remark,), method=ENDED,
+            n_records=self.request.n, privacy=self.request.guarantee(),
+        )  # fmt: skip
 
     def query(self, report: Progress | None) -> _Estimate:
         """Release column scales and nuisances, then estimate the effect in two Newton steps."""
@@ -483,7 +378,7 @@ class _Treatment(Analysis[TreatmentEffect]):
             noise=located.noise * unit,
             overlap=tuple(np.clip(overlap.shares, 0.0, 1.0).tolist()),
             warnings=(*request.remarks, *remarks, *self._weight_warnings(weight)),
-            method=_description(self._aim, self._propensity, self._overlap, self.level),
+            method=description(self._aim, self._propensity, self._overlap, self.level),
             n_records=request.n,
             privacy=request.guarantee(),
         )
@@ -532,7 +427,8 @@ class _Treatment(Analysis[TreatmentEffect]):
         poor += weighed.outside_error(self._overlap)
         remarks = _remarks(located, clipping_bias, overlap.shares, poor, self._overlap, self._aim)
         complete = overlap.complete
-        if complete < MAX_MISSING:
+        told = any(AS_TREATMENT.has in remark for remark in self.request.remarks)
+        if complete < MAX_MISSING and not told:
             remarks.append(INCOMPLETE.format(complete))
         if self.request.few_complete or no_shares(overlap.histogram):
             remarks.append(UNCOUNTED)

@@ -49,6 +49,14 @@ class Analysis(Generic[Result]):
         """Return the guarantee of what was spent so far."""
         return self.request.guarantee()
 
+    def too_few(self) -> str:
+        """Ask the counts, which come first; say why the call ends after them, or nothing."""
+        return ""
+
+    def nothing(self, remark: str) -> Result:
+        """Make the result of a call that ended after its counts: it estimates nothing."""
+        raise NotImplementedError
+
     def query(self, report: Progress | None) -> Any:
         """Spend the budget; return released answers."""
         raise NotImplementedError
@@ -84,8 +92,9 @@ def run(
     with KeepReleased(analysis.so_far, privacy=analysis.guarantee, scales=lambda: analysis.units):
         with quietly():
             with request.account.reserve(label, memory, *session):
-                answers = analysis.query(report)
-            result = analysis.report(answers)
+                ended = analysis.too_few()
+                answers = None if ended else analysis.query(report)
+            result = analysis.nothing(ended) if ended else analysis.report(answers)
         warn_of(result)
         return result
 

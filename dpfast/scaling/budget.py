@@ -59,6 +59,11 @@ class ScalingBudget(BudgetAllocation):
         return math.sqrt(COUNTS * self.p / COUNT_SHARE) > MAX_COUNT_NOISE * self.n * mu
 
 
+def records_needed(p: int, mu: float) -> float:
+    """Return the number of records below which p coefficients would be mostly noise."""
+    return MIN_RECORDS_FACTOR * p**1.5 / mu
+
+
 def refuse_too_few_records(n: int, p: int, mu: float, estimates: str, fewer: str) -> None:
     """Refuse a budget at which the estimates would be mostly noise."""
     if n * mu < (needed := MIN_RECORDS_FACTOR * p**1.5):

@@ -19,6 +19,7 @@ from dpfast.scaling.budget import MAX_COUNT_NOISE, ScalingBudget
 from dpfast.scaling.distances import ColumnScale
 from dpfast.scaling.remarks import (
     OUT_OF_RANGE,
+    Requirement,
     complete_remarks,
     constant_remarks,
     stopped_remark,
@@ -59,6 +60,7 @@ class PrivateScaling(Analysis[Standardized]):
         responses: str = "",
         least: float = 0.0,
         around_zero: bool = False,
+        also: Requirement | None = None,
     ) -> None:
         if not inner and request.records.coding is not None:
             raise InvalidInput(CODED_ALREADY)
@@ -82,7 +84,7 @@ class PrivateScaling(Analysis[Standardized]):
         columns = all_columns = Columns(single, request.ledger, request.noise)
         if subsample is not None:
             columns = Columns(subsample, request.ledger, request.noise)
-        self._labels, self._columns = labels, columns
+        self._labels, self._columns, self._also = labels, columns, also
         self._search = search = ScaleSearch(
             columns,
             [*searched, *range(q, q + offset + int(response))],
@@ -125,7 +127,7 @@ class PrivateScaling(Analysis[Standardized]):
         labels = self._labels and search.labels_counted
         return stopped_remark(
             request.spent_share(), self._counted(), request.n_units, self.names, labels,
-            self._weighted, least=self._least,
+            self._weighted, self._also, least=self._least,
         )  # fmt: skip
 
     @property
@@ -214,7 +216,9 @@ class PrivateScaling(Analysis[Standardized]):
         request.undetected = constant
         request.few_complete = count < DETECTED_SDS * noise
         request.remarks = (
-            *complete_remarks((count, noise), request.n_units, self.names, self._labels, weighted),
+            *complete_remarks(
+                (count, noise), request.n_units, self.names, self._labels, weighted, self._also
+            ),
             *self._outside(),
             *constant_remarks(constant, response_detected),
         )
@@ -290,9 +294,18 @@ def refuse_no_columns(request: FitRequest) -> None:
         raise InvalidInput("X must have at least one column.")
 
 
-def plan_scaling(request: FitRequest, mu: float, **options: Any) -> tuple[PrivateScaling, float]:
-    """Plan private units out of a mu; return their search and the mu left."""
+def plan_scaling(
+    request: FitRequest, mu: float, *, least: float | None = None, **options: Any
+) -> tuple[PrivateScaling, float]:
+    """Plan private units out of a mu; return their search and the mu left.
+
+    With a ``least`` number of records, :meth:`PrivateScaling.too_few` ends calls with fewer, or
+    with fewer than the search needs.
+    """
     columns = n_searched(request) + int(options.get("response", True))
-    share = ScalingBudget(request.n, columns, mu).share()
+    budget = ScalingBudget(request.n, columns, mu)
+    share = budget.share()
+    if least is not None:
+        options["least"] = max(least, budget.least_records())
     scaling = PrivateScaling(request, mu * math.sqrt(share), whole=mu, **options)
     return scaling, mu * math.sqrt(1.0 - share)

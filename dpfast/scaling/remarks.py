@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,28 @@ OUT_OF_RANGE = {
     ),
 }
 
-#: First words of the warning of a call that ended after its counts.
+#: First words of the warning of a call that ended after its counts, and its method.
 STOPPED = "stopped after "
+ENDED = "stopped after its counts"
+
+
+class Requirement(NamedTuple):
+    """What a complete record has beside numbers, what others have instead, and advice."""
+
+    has: str
+    otherwise: str
+    advice: str
+
+
+def zero_or_one(name: str) -> Requirement:
+    """Require that a column is 0 or 1."""
+    return Requirement(f"0 or 1 as {name}", f"another {name}", OTHERWISE.format(name, ""))
+
+
+def in_level(name: str) -> Requirement:
+    """Require a declared level in a column."""
+    return Requirement(f"a declared level in {name!r}", "labels that are no declared level", "")
+
 
 #: Names of columns that a remark lists.
 LISTED = 8
@@ -71,9 +91,24 @@ def stopped_remark(
 ) -> str:
     """Say that a call stopped after its counts, with how much of the budget, and why."""
     return (
-        f"{STOPPED}{100.0 * share:.2g}% of the budget: {_incomplete(counted, n, *about)} "
+        f"{_stopped_after(share)}{_incomplete(counted, n, *about)} "
         f"At this budget such a call needs at least some {least:,.0f} records."
     )
+
+
+def stopped_levels_remark(
+    share: float, counted: tuple[float, float], n: int, name: str, least: float
+) -> str:
+    """Say that a call stopped because no level has enough records, by their released counts."""
+    return (
+        f"{_stopped_after(share)}no declared level of {name!r} has enough records. In all of "
+        f"them together are {_about(counted, n)}, and a fit needs at least some {least:,.0f} in "
+        "its level. Check how the levels are spelled in the data, or declare coarser ones."
+    )
+
+
+def _stopped_after(share: float) -> str:
+    return f"{STOPPED}{100.0 * share:.2g}% of the budget: "
 
 
 def cell_remarks(counts: Any, noise: float, n: int, names: Sequence[str]) -> tuple[str, ...]:
@@ -95,18 +130,22 @@ def _incomplete(
     names: Sequence[str],
     labels: bool = False,
     weighted: bool = False,
+    also: Requirement | None = None,
 ) -> str:
     """Say about how many records are complete, and what to do about the others."""
     levels = any(name.endswith("]") for name in names)  # as columns of levels are called
     reasons = ["text", "empty cells", "infinities"]
     reasons += ["labels that are no declared level"] * levels + ["other labels"] * labels
     reasons += ["weights that are not positive and finite"] * weighted
+    has, reason, advice = also or Requirement("", "", "")
+    reasons += [reason] * (reason != "")
     return (
         f"{_about(counted, n)} have a number in {_listed(names)} and "
-        f"{'0 or 1 ' * labels}in the response; the others ({', '.join(reasons)}) were "
+        f"{'0 or 1 ' * labels}in the response{', and ' * (also is not None)}{has}; "
+        f"the others ({', '.join(reasons)}) were "
         "ignored. Declare text in a schema, and leave out columns that are mostly empty."
-        + OTHERWISE.format("response", LABELLED)
-        * labels
+        + OTHERWISE.format("response", LABELLED) * labels
+        + advice
     )
 
 

@@ -18,7 +18,8 @@ from dpfast.data.instruments import equations_of
 from dpfast.data.schema import Binary, Schema
 from dpfast.documents import read_document
 from dpfast.effects.hazards import checked_cuts
-from dpfast.effects.treatment import ESTIMANDS, METHODS
+from dpfast.effects.treatment import ESTIMANDS
+from dpfast.effects.treatment_inputs import METHODS
 from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.request import Account
 from dpfast.hints import of_request

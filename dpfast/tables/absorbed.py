@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from dpfast.curator.effects import planned_rows
-from dpfast.curator.tables.levels import Levels, levels_receipt
+from dpfast.curator.tables.levels import Levels, in_any_level, levels_receipt
 from dpfast.data.formula import parts_at, refuse_terms_of, terms_of
 from dpfast.data.schema import Schema
 from dpfast.data.source import records
@@ -19,7 +19,7 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.fit_requests.rows import NewRows
-from dpfast.inference.degrees import Covariance
+from dpfast.inference.degrees import Covariance, nothing_known
 from dpfast.inference.results import Fit
 from dpfast.models import LeastSquares
 from dpfast.privacy.budget import GDP, Budget
@@ -28,9 +28,9 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit
 from dpfast.regression.formula import table_source, with_columns
-from dpfast.scaling.budget import refuse_too_few_records
+from dpfast.scaling.budget import records_needed, refuse_too_few_records
 from dpfast.scaling.private import plan_scaling, refuse_no_columns
-from dpfast.scaling.remarks import cell_remarks
+from dpfast.scaling.remarks import ENDED, in_level
 from dpfast.tables.grouping import declared_levels, grouping_of
 
 Array = NDArray[np.float64]
@@ -201,6 +201,8 @@ class _Estimate(NamedTuple):
 class _Absorbed(Analysis[Fit]):
     """Fixed effects: public decisions before the charge, and the rounds after it."""
 
+    returns_unused = True
+
     def __init__(
         self, formula: Any, table: Any, schema: Any, account: Account, noise: NoiseSource | None
     ) -> None:
@@ -221,6 +223,7 @@ class _Absorbed(Analysis[Fit]):
                 f"columns must be of one length; received {sorted({len(self._codes), len(y)})}."
             )
         self.names = tuple(design.names)
+        y = in_any_level(y, self._codes)
         source = source.but(covariates=design.X, response=y, names=self.names, terms=coding)
         self.request = request = FitRequest(
             source, None, account, fit_intercept=True, noise=noise, takes=("offset",),
@@ -228,7 +231,8 @@ class _Absorbed(Analysis[Fit]):
         )  # fmt: skip
         refuse_no_columns(request)
         n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - ROUNDING_SUM)
-        self._scaling, rest = plan_scaling(request, mu)
+        least = records_needed(request.dimension, mu)
+        self._scaling, rest = plan_scaling(request, mu, least=least, also=in_level(self._by))
         self._sums = [rest * math.sqrt(part) for part in SUM_SHARES]
         self._gram = rest * math.sqrt(GRAM_SHARE)
         used = sum(SUM_SHARES) + GRAM_SHARE * len(SUM_SHARES)
@@ -253,6 +257,15 @@ class _Absorbed(Analysis[Fit]):
         """Number of records that a level needs for its mean to exceed the noise; public."""
         radius = SUM_RADII[-1] * math.sqrt(self.request.n_covariates + 1)
         return 2.0 * radius / (self._sums[-1] * math.sqrt(MAX_MEAN_NOISE))
+
+    def too_few(self) -> str:
+        """Ask the counts of complete records."""
+        return self._scaling.too_few()
+
+    def nothing(self, remark: str) -> Fit:
+        """Report that no slope was estimated."""
+        p = len(self.names)
+        return self._result(np.full(p, np.nan), nothing_known(p, remark), ENDED, ())
 
     def query(self, report: Progress | None) -> _Estimate:
         """Release column scales and level means, and fit the centred records."""
@@ -340,7 +353,6 @@ class _Absorbed(Analysis[Fit]):
         radius = SUM_RADII[k] * math.sqrt(levels.columns)
         answer = levels.sums(state.means, _map(state), radius, self._sums[k])
         noise, sums = answer.noise_scale, answer.value.reshape(self.n_levels, -1)
-        self._counted = sums[:, -1], noise
         counts = np.maximum(sums[:, -1], noise)
         variances = (radius * noise / counts) ** 2
         residual_means = radius * sums[:, :-1] / counts[:, None]
@@ -383,24 +395,31 @@ class _Absorbed(Analysis[Fit]):
             remarks = [*known.remarks, *remarks]
             method, _, _ = inner.method.partition(". Predictions keep")  # there are none
         covariance = Covariance(matrix, 0, unfinished, tuple(remarks), spread)
+        covariance = request.released_covariance(covariance, self.names)
+        method = f"noisy means of levels in {len(SUM_SHARES)} rounds; {method}"
+        return self._result(params, covariance, method, request.remarks)
+
+    def _result(
+        self, params: Array, covariance: Covariance, method: str, remarks: tuple[str, ...]
+    ) -> Fit:
+        request = self.request
         return Fit(
             params=params,
             names=self.names,
             n_records=request.n,
             model=f"LeastSquares(), target: the coefficients of ordinary least squares within the "
             f"{self.n_levels} levels of {self._by}",
-            method=f"noisy means of levels in {len(SUM_SHARES)} rounds; {method}",
+            method=method,
             privacy=request.guarantee(),
-            covariance=request.released_covariance(covariance, self.names),
-            iterates=np.array([np.zeros(p), params]),
+            covariance=covariance,
+            iterates=np.array([np.zeros(len(params)), params]),
             fit_intercept=False,
             rows=NewRows(),
-            remarks=request.remarks,
+            remarks=remarks,
         )
 
     def _warnings(self, within: _Within) -> Iterator[str]:
         """Warn of dropped levels and regressors, from released numbers."""
-        yield from cell_remarks(*self._counted, self.request.n, (*self.names, self._by))
         counts, kept = within.state.counts, within.kept
         dropped = 1.0 - float(counts[kept].sum()) / max(float(counts.sum()), 1e-300)
         if dropped > MIN_WARNED_SHARE or within.n_far:

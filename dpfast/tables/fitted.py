@@ -46,6 +46,8 @@ class SubgroupFits(Result):
     n_records : int
     privacy : Guarantee
         Joint guarantee; each fit's own is a part of it.
+    stopped : str
+        Why no level was fitted, if the call ended after its counts; empty otherwise.
     unfinished : object or None
         What was released of a fit that an exception ended; None otherwise.
 
@@ -75,10 +77,13 @@ class SubgroupFits(Result):
     n_records: int
     privacy: Guarantee
     unfinished: Any = None
+    stopped: str = ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings of each level's fit, and one if few records are in any level."""
+        if self.stopped:
+            return (self.stopped,)
         counts_warning = cell_remarks(self.counts, self.count_noise, self.n_records, (self.by,))
         by_level = {
             f"{level_name}: {warning}"

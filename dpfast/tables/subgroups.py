@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,9 @@ from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit
 from dpfast.regression.fit import fit
 from dpfast.regression.formula import table_source, with_columns
-from dpfast.scaling.budget import MIN_RECORDS_FACTOR, ScalingBudget, refuse_too_few_records
+from dpfast.scaling.budget import ScalingBudget, records_needed, refuse_too_few_records
 from dpfast.scaling.private import PrivateScaling, refuse_no_columns
+from dpfast.scaling.remarks import stopped_levels_remark
 from dpfast.tables.fitted import SubgroupFits
 from dpfast.tables.grouping import declared_levels, grouping_of, refuse_within
 
@@ -112,6 +114,8 @@ def fits(
 class _FitsByLevel(Analysis[SubgroupFits]):
     """Fits by level: public decisions before the charge, and the fits after it."""
 
+    returns_unused = True
+
     def __init__(
         self,
         formula: Any,
@@ -165,7 +169,7 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         refuse_too_few_records(
             self.request.n, p, self._mu, ": coefficients of any level", "covariates"
         )
-        self.least = max(min_count, MIN_RECORDS_FACTOR * p**1.5 / self._mu)
+        self.least = max(min_count, records_needed(p, self._mu))
         # refuses, before the charge, what the fit of a level would refuse
         trial = self.request.with_account(Account(GDP(self._mu)))
         DefaultFit(trial, [kind], scale=None, standardize=self._scaling, inference=True)
@@ -180,7 +184,8 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         n, q = request.n, request.n_covariates
         mu *= 1.0 - ROUNDING_SUM
         offset = linked and self._source.offset is not None
-        share = ScalingBudget(n, q + offset + int(not linked), mu).share()
+        budget = ScalingBudget(n, q + offset + int(not linked), mu)
+        share = budget.share()
         self._mu_counts = mu * math.sqrt(COUNTS_SHARE)
         mu_scaling = mu * math.sqrt(share)
         self._mu = mu * math.sqrt(1.0 - COUNTS_SHARE - share)
@@ -189,13 +194,29 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         self._cells.counts_receipt(self._mu_counts)
         self._scaling = PrivateScaling(
             request, mu_scaling, response=not linked, linked=linked,
-            labels=kind.binary_response, whole=mu, offset=offset,
+            labels=kind.binary_response, whole=mu, offset=offset, least=budget.least_records(),
         )  # fmt: skip
 
-    def query(self, report: Progress | None) -> Answer:
-        """Release counts and column scales, and fit the levels with enough records."""
+    def too_few(self) -> str:
+        """Ask how many records each level has, and how many are complete."""
         self._counted = counted = self._cells.counts(self._mu_counts)
-        scaling = self._scaling.run()
+        if (counted.value < self.least).all():
+            noise = counted.noise_scale * math.sqrt(len(self.levels))
+            together = float(counted.value.sum()), noise
+            return stopped_levels_remark(
+                self.request.spent_share(), together, self.request.n, self.by, self.least
+            )
+        return self._scaling.too_few()
+
+    def nothing(self, remark: str) -> SubgroupFits:
+        """Report the counts, without a fit."""
+        assert self._counted is not None
+        return replace(self.report(self._counted), stopped=remark)
+
+    def query(self, report: Progress | None) -> Answer:
+        """Release column scales, and fit the levels with enough records."""
+        counted, scaling = self._counted, self._scaling.run()
+        assert counted is not None
         spend = GDP(self._mu)
         ledgers = [Ledger(spend) for _ in self.levels]
         self.request.ledger.charge(spend, "levels side by side")

@@ -12,6 +12,7 @@ from dpfast.privacy import GDP, Ledger
 from dpfast.scaling.budget import ScalingBudget
 from dpfast.scaling.search import STOP_SDS
 from tests.loops import each
+from tests.stops import stopped
 
 
 def table(n, q, seed=0):
@@ -65,6 +66,80 @@ def test_a_senseless_call_ends_after_its_counts(case):
     shown = str(fit.summary()) + str(fit.privacy)
     assert "returned mu = 0.4" in shown
     assert dpfast.compare(fit, ledger=ledger).together == ledger.spent
+
+
+LEVELS = dpfast.Schema({"g": dpfast.Categorical(["a", "b"])})
+
+
+def of_groups(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X, y = table(n, 2, seed)
+    treated = rng.integers(0, 2, n) * 1.0
+    weeks = rng.exponential(np.exp(0.5 * treated))
+    level = np.array(["a", "b"])[rng.integers(0, 2, n)]
+    return {"y": y, "x": X[:, 0], "treated": treated, "weeks": weeks, "died": treated, "g": level}
+
+
+def effect_of(data, **options):
+    return dpfast.effects.treatment_effect("y ~ x", "treated", data, **options)
+
+
+def hazards_of(data, **options):
+    return dpfast.effects.cox("weeks ~ x", data, event="died", cuts=[0.5, 1.0, 2.0], **options)
+
+
+def within_levels(data, **options):
+    return dpfast.tables.absorbed("y ~ x | g", data, schema=LEVELS, **options)
+
+
+def by_level(data, **options):
+    return dpfast.tables.fits("y ~ x", data, "g", schema=LEVELS, **options)
+
+
+SENSELESS_ELSEWHERE = {
+    "effect, no numbers": (effect_of, "x", "of 8,802 records have a number in 'x'"),
+    "effect, another coding": (effect_of, "treated", "0 or 1 as treatment"),
+    "hazards, no numbers": (hazards_of, "x", "of 8,802 records have a number in 'x'"),
+    "hazards, another coding": (hazards_of, "died", "0 or 1 as event"),
+    "within levels, no numbers": (within_levels, "y", "of 8,802 records have a number in 'x'"),
+    "within levels, other labels": (within_levels, "g", "a declared level in 'g'"),
+    "by level, no numbers": (by_level, "x", "of 8,802 records have a number in 'x'"),
+    "by level, other labels": (by_level, "g", "no declared level of 'g' has enough records"),
+}
+
+
+@each("case", SENSELESS_ELSEWHERE)
+def test_other_senseless_calls_end_after_their_counts(case):
+    call, column, words = SENSELESS_ELSEWHERE[case]
+    data = of_groups(8802)
+    other = {"treated": data["treated"] + 3.0, "died": data["died"] + 3.0}
+    other["g"] = np.where(data["g"] == "a", "north", "south")
+    data[column] = other.get(column, np.full(8802, np.nan))
+    ledger = Ledger(1.0)
+    result = call(data, privacy=GDP(0.5), ledger=ledger, noise=dpfast.SeededNoise(3))
+    assert stopped(result, ledger)
+    assert words in result.warnings[0]
+    assert "stopped after" in str(result.summary())
+    assert result.privacy.total == GDP(0.5)
+
+
+def test_a_study_verifies_a_page_of_other_ended_calls(tmp_path):
+    data = of_groups(8802)
+    data["x"] = np.full(8802, np.nan)
+    ledger = Ledger(1.0)
+    ended = effect_of(data, privacy=0.9, ledger=ledger, noise=dpfast.SeededNoise(5))
+    assert ledger.entries[0].returned.mu > 0.85
+    effect_of(of_groups(8802), privacy=0.9, ledger=ledger, noise=dpfast.SeededNoise(6))
+    ended.report(tmp_path / "page.html")
+    assert dpfast.inference.verify_report(tmp_path / "page.html").passed
+
+
+@pytest.mark.one_in(2)
+@each("call", [effect_of, hazards_of, within_levels, by_level], ids=lambda call: call.__name__)
+def test_other_calls_with_records_go_on(call):
+    for seed in range(12):
+        found = call(of_groups(900, seed), privacy=1.0, noise=dpfast.SeededNoise(seed))
+        assert not stopped(found)
 
 
 def test_without_a_ledger_the_rest_is_unspent_and_said():

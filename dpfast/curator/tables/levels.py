@@ -28,6 +28,11 @@ Array = NDArray[np.float64]
 SHRINKAGE = 1.0 - ROUNDING_SHARES
 
 
+def in_any_level(y: Array, codes: NDArray[np.int64]) -> Array:
+    """Set responses of records in no declared level to NaN, so that they contribute zero."""
+    return np.where(codes < 0, np.nan, y)
+
+
 class Levels:
     """Records in declared levels, copied, and their columns less the released means of a level."""
 

@@ -11,7 +11,8 @@ import numpy as np
 from dpfast.data.source import records
 from dpfast.effects.hazards import cox
 from dpfast.effects.instrumental import two_stage
-from dpfast.effects.treatment import METHODS, treatment_effect
+from dpfast.effects.treatment import treatment_effect
+from dpfast.effects.treatment_inputs import METHODS
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
 from tests.audit.calls.example import Example
