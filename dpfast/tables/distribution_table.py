@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +27,12 @@ from dpfast.tables.inequality import (
 )
 from dpfast.tables.prefix_noise import PrefixNoise
 from dpfast.tables.results import QuantileTable
+from dpfast.tables.survival import survival_of_counts
 
 Array = NDArray[np.float64]
+
+#: Largest number of times of a survival curve.
+MOST_TIMES = 60
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -217,6 +222,79 @@ class DistributionTable(ByCell):
             return relative_share_functional(share, self.edges, part, median, window)
 
         return self._estimates(f"share up to {part:g} of the median", functional, (0.0, 1.0))
+
+    def survival(self, event: str, came: Any = None) -> CellEstimates:
+        """Estimate survival curves of each group, by Kaplan and Meier, of a column of times.
+
+        Parameters
+        ----------
+        event : str
+            The grouping that says whether the event came at that time, or follow-up ended then.
+            It has two levels.
+        came : label, optional
+            Its level where the event came; by default the last one.
+
+        Returns
+        -------
+        CellEstimates
+            Survival up to upper edges of bins, of at most 60 bins.  ``counts`` are the numbers at
+            risk at the beginning of the bin.  Where these are few, the curve ends.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> weeks, ends = rng.exponential(20.0, 5000), rng.uniform(0.0, 60.0, 5000)
+        >>> table = {"weeks": np.minimum(weeks, ends), "died": 1 * (weeks <= ends)}
+        >>> schema = dpfast.Schema({
+        ...     "weeks": dpfast.Numeric(0, 60), "died": dpfast.Categorical([0, 1]),
+        ... })
+        >>> options = {"schema": schema, "bins": range(5, 60, 5), "privacy": 1.0}
+        >>> times = dpfast.tables.distribution(table, "weeks", "died", **options)
+        >>> curve = times.survival("died")
+        >>> bool(abs(curve.estimate[3] - np.exp(-1.0)) < 0.05)  # up to 20 weeks
+        True
+        """
+        if event not in self.by or len(self.levels[self.by.index(event)]) != 2:
+            raise InvalidInput(
+                f"event must name a grouping of two levels, among {[*self.by]}; received "
+                f"{described(event, text=True)}. Release the distribution by the event, too."
+            )
+        if self.counted != "records":
+            raise InvalidInput(
+                f"survival curves are of records that count alike; counts are of {self.counted}. "
+                "Release the distribution without weights, of one row for each person."
+            )
+        axis = self.by.index(event)
+        levels = list(self.levels[axis])
+        if came is not None and came not in levels:
+            raise InvalidInput(f"came must be one of {levels}; received {described(came)}.")
+        place = 1 if came is None else levels.index(came)
+        below = np.moveaxis(self.below, axis, 0)
+        shape, bins = below.shape[1:-1], below.shape[-1]
+        shown = np.unique(np.linspace(0, bins - 1, min(bins, MOST_TIMES)).astype(np.intp))
+        groups = zip(*below[[place, 1 - place]].reshape(2, -1, bins), strict=True)
+        curves = [survival_of_counts(*pair, self.noise, shown) for pair in groups]
+        at_risk, estimate, error = (
+            np.array(part).reshape(*shape, -1) for part in zip(*curves, strict=True)
+        )
+        few = at_risk < self.least
+        facts = self._facts() | {
+            "by": (*self.by[:axis], *self.by[axis + 1 :], self.column),
+            "levels": (
+                *self.levels[:axis], *self.levels[axis + 1 :], tuple(self.edges[1:][shown].tolist())
+            ),
+            "counts": at_risk,
+            "count_noise": self.count_noise * math.sqrt(2.0),
+        }  # fmt: skip
+        return CellEstimates(
+            column=self.column,
+            statistic="survival",
+            estimate=np.where(few, np.nan, estimate),
+            bse=np.where(few, np.nan, error),
+            limits=(0.0, 1.0),
+            dependent=True,  # points of one curve
+            **facts,
+        )
 
     def _share_variances(self, n: float, share: Array) -> Array:
         """Return the noise variances of ``below / counts``."""
