@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, Receipt, StepBudget, gaussian_receipt
-from dpfast.curator.curator import Curator, prepare
+from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
+from dpfast.curator.curator import Curator
 from dpfast.curator.noisy_release import for_observers, release_jointly_with_noise, source_of_noise
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.data import Records
@@ -28,8 +28,11 @@ Array = NDArray[np.float64]
 
 FOLDS = 2
 
+#: Treatments of the two arms.
+ARMS = (0.0, 1.0)
+
 #: Largest number of cells of a histogram of propensities.
-OVERLAP_CELLS = 12
+OVERLAP_CELLS = 24
 
 
 class Nuisance(NamedTuple):
@@ -86,16 +89,13 @@ class Trial:
                 usable &= persons >= 0
             self._treatment = np.where(usable, treatment, np.nan)
             self._outcome = np.where(usable, outcome, np.nan)
-        self._known, self._weights, self._persons = known, weights, persons
+        self._X, self._known, self._weights, self._persons = X, known, weights, persons
         self._row_of_record = np.arange(self.n)
         if persons is not None:
             self._counts, self._row_of_record = one_row_of_each(persons, usable, self.n, noise)
         self._rows = [self._row_of_record[folds == fold] for fold in range(FOLDS)]
-        self._fitted = [self._fold(X, rows) for rows in self._rows]
-        self._fold_rows = [(part.rows, part.X) for part in self._fitted]
-        if persons is not None:
-            rows_of_folds = [np.flatnonzero(folds[persons] == fold) for fold in range(FOLDS)]
-            self._fold_rows = [(rows, X[rows]) for rows in rows_of_folds]
+        of_rows = folds if persons is None else folds[persons]
+        self._rows_of_folds = [np.flatnonzero(of_rows == fold) for fold in range(FOLDS)]
 
     @classmethod
     def of(
@@ -125,30 +125,34 @@ class Trial:
         """Draw a random fold for each of n records; no record is read (claim C53)."""
         return random_parts(n, FOLDS, source_of_noise(noise))
 
-    def propensity(self, fold: int, objective: Objective, ledger: Ledger) -> Curator:
-        """Make a curator of the treatments of one fold."""
-        rows, X, arms = self._fitted[fold]
-        treated = np.full(len(rows), np.nan)
-        for arm, rows_of_arm in enumerate(arms):
-            treated[rows_of_arm] = arm
-        records = Records(X if self._aim.propensity else X[:, :0], treated, None)
-        return self._curator_of(records, objective, ledger)
+    def treatments(self, fold: int, ledger: Ledger) -> PreconditionedQueries:
+        """Make queries about the treatments of one fold."""
+        rows = self._rows[fold]
+        covariates = self._covariates(rows, self._aim.propensity)
+        return self._queries(covariates, select_rows(self._treatment, rows), ledger)
 
-    def outcomes(self, fold: int, ledger: Ledger) -> Outcomes:
-        """Make the queries about the outcomes of one fold, in both arms."""
-        rows, X, arms = self._fitted[fold]
-        X, outcome = X if self._aim.outcomes else X[:, :0], select_rows(self._outcome, rows)
-        records = Arms(len(rows), [(X[rows_of_arm], outcome[rows_of_arm]) for rows_of_arm in arms])
-        return Outcomes(records, ledger, self._noise, self._threads)
+    def outcomes(self, fold: int, ledger: Ledger) -> PreconditionedQueries:
+        """Make queries about the outcomes of one fold, on covariates and the treatment's products.
 
-    def _fold(self, X: Array, rows: NDArray[np.intp]) -> _Fold:
-        """Sort the rows of a fold so that each arm is contiguous."""
+        A row is ``(x, t, t x)``, so the model has coefficients of its own in either arm.
+        """
+        rows = self._rows[fold]
+        covariates = self._covariates(rows, self._aim.outcomes)
         treated = select_rows(self._treatment, rows)
-        arms = [rows[treated == arm] for arm in (0.0, 1.0)]
-        rows = np.concatenate([*arms, rows[np.isnan(treated)]])
-        low, high = len(arms[0]), len(arms[0]) + len(arms[1])
-        covariates = X.take(np.minimum(rows, len(X) - 1), axis=0)
-        return _Fold(rows, covariates, (slice(0, low), slice(low, high)))
+        with np.errstate(all="ignore"):
+            products = np.where(treated == 1.0, 1.0, 0.0)[:, None] * with_constant(covariates)
+        outcome = np.where(np.isnan(treated), np.nan, select_rows(self._outcome, rows))
+        return self._queries(np.hstack([covariates, products]), outcome, ledger)
+
+    def _covariates(self, rows: NDArray[np.intp], modelled: bool) -> Array:
+        X = self._X if modelled else self._X[:, :0]
+        return np.asarray(X.take(np.minimum(rows, len(X) - 1), axis=0))
+
+    def _queries(self, X: Array, response: Array, ledger: Ledger) -> PreconditionedQueries:
+        objective = linear(X.shape[1], LeastSquares(), intercept=True)
+        return PreconditionedQueries(
+            self._curator_of(Records(X, response, None), objective, ledger)
+        )
 
     def pseudo_outcomes(
         self, nuisances: Sequence[Nuisance], overlap: float, ledger: Ledger
@@ -160,8 +164,8 @@ class Trial:
         rows = len(self._treatment)
         propensities, outcomes = np.full(rows, np.nan), np.full(rows, np.nan)
         with np.errstate(all="ignore"):
-            for fold, (row_numbers, covariates) in enumerate(self._fold_rows):
-                nuisance = nuisances[1 - fold]
+            for fold, row_numbers in enumerate(self._rows_of_folds):
+                nuisance, covariates = nuisances[1 - fold], self._X[row_numbers]
                 e = self._propensities(row_numbers, covariates, nuisance)
                 propensities[row_numbers] = np.where(
                     np.isfinite(self._treatment[row_numbers]), e, np.nan
@@ -182,10 +186,13 @@ class Trial:
                     )
                     for values in (outcomes, counted)
                 ]
-        propensities = select_rows(propensities, self._row_of_record)
+        propensities, treated = [
+            select_rows(values, self._row_of_record) for values in (propensities, self._treatment)
+        ]
         return PseudoOutcomes(
-            (*nuisances, overlap), propensities, outcomes, counted, self._curator_of_values, ledger
-        )
+            (*nuisances, overlap), propensities, treated, outcomes, counted,
+            self._curator_of_values, ledger,
+        )  # fmt: skip
 
     def _propensities(self, rows: Any, covariates: Array, nuisance: Nuisance) -> Array:
         if self._aim.known is not None:
@@ -219,71 +226,10 @@ class Trial:
         return Curator(records, objective, ledger, self._noise, self._threads)
 
 
-class _Fold(NamedTuple):
-    """Rows of the nuisance fits, their covariates, and the slice of each arm."""
-
-    rows: NDArray[np.intp]
-    X: Array
-    arms: tuple[slice, slice]
-
-
-class Arms(Records):
-    """Rows ``((1 - T) v, T v)``, v with a constant; zero in neither arm, but counted in n."""
-
-    parts = 2
-
-    def __init__(self, n: int, arms: Sequence[tuple[Array, Array]]) -> None:
-        self.n, self.n_covariates, self.names = n, 2 * (1 + arms[0][0].shape[1]), None
-        self.block_sizes, self._arms = (n,), arms
-
-    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Concatenate the vectors of both arms, and make block-diagonal matrices of theirs."""
-        theta, *rest = arguments
-        halves = zip(self._arms, np.split(theta, 2), strict=True)
-        sums = [function(*arm, np.ascontiguousarray(half), *rest) for arm, half in halves]
-        return tuple([_join_arms(*parts) for parts in zip(*sums, strict=True)])
-
-
-def _join_arms(first: Array | None, second: Array | None) -> Array | None:
-    if first is None or second is None:
-        return None
-    if first.ndim == 1:
-        return np.concatenate([first, second])
-    nothing = np.zeros_like(first)
-    return np.block([[first, nothing], [nothing, second]])
-
-
-class Outcomes:
-    """Outcomes in both arms: one regression on ``((1 - T) v, T v)``."""
-
-    def __init__(self, records: Arms, ledger: Ledger, noise: NoiseSource, threads: int) -> None:
-        self.dimension = records.n_covariates
-        self._settings = (records, ledger, noise, threads)
-
-    def gram(self, radius: float, mu: float) -> Answer:
-        """Mean of ``min(1, radius^2/|v|^2) v v'`` of either arm; costs ``mu`` (claim C14)."""
-        curator = self._curator(LeastSquares(), radius)
-        return curator.joint(np.zeros(self.dimension), StepBudget(0.0, mu)).hessian
-
-    def moment(self, radius: float, cap: float, mu: float, at: Array | None = None) -> Answer:
-        """Mean of ``min(1, radius^2/|v|^2) v r``; costs ``mu`` (claim C13)."""
-        theta = np.zeros(self.dimension) if at is None else at
-        curator = self._curator(Huber(cap), radius)
-        gradient = curator.joint(theta, StepBudget(mu)).gradient
-        return gradient._replace(value=-gradient.value)
-
-    def _curator(self, loss: Loss, radius: float) -> Curator:
-        objective = linear(self.dimension, loss, radius)
-        kernel, _ = prepare(linear(self.dimension // 2 - 1, loss, radius, intercept=True))
-        records, ledger, noise, threads = self._settings
-        return Curator(records, objective, ledger, noise, threads, (kernel, objective.constants()))
-
-
-def planned(n: int, objective: Objective, noise: NoiseSource, parts: int = 1) -> Curator:
+def planned(n: int, objective: Objective, noise: NoiseSource) -> Curator:
     """Make a curator of n missing records, which refuses budgets free of charge."""
     nothing: Any = np.broadcast_to(np.nan, (n, objective.n_covariates + 1))
     records = Records(nothing[:, 1:], nothing[:, 0], None)
-    records.parts = parts
     return Curator(records, objective, Ledger(GDP(1.0)), noise, 1)
 
 
@@ -318,14 +264,26 @@ class PseudoOutcomes:
 
     _made_with: tuple[Any, ...]
     _propensities: Array
+    _treated: Array
     _outcomes: Array
     _counted: Array
     _curator_of_values: Callable[[Array, Ledger], Curator]
     _ledger: Ledger
 
-    def overlap(self, edges: Array, mu: float) -> Answer:
-        """Shares of the records with propensities between these edges; costs ``mu`` (C60)."""
-        propensities = self._curator(self._propensities)
+    @property
+    def n(self) -> int:
+        """Number of records or persons; public."""
+        return len(self._propensities)
+
+    def overlap(self, edges: Array, mu: float, by_arm: bool = False) -> Answer:
+        """Shares of the records with propensities between these edges; costs ``mu`` (C60).
+
+        ``by_arm``: cells of records without treatment, then those of the treated ones.
+        """
+        values = self._propensities
+        if by_arm:
+            values, edges = values + self._treated, np.concatenate([edges, [1.0], 1.0 + edges])
+        propensities = self._curator(values)
         return PreconditionedQueries(propensities).norm_histogram(
             edges, mu, Linearization(np.zeros(1), LeastSquares()), "score"
         )
@@ -409,6 +367,11 @@ def one_row_of_each(
     chosen = np.full(n, len(persons), dtype=np.intp)
     chosen[counts > 0] = rows[places[counts > 0]]
     return np.maximum(counts, 1)[np.maximum(persons, 0)].astype(np.float64), chosen
+
+
+def with_constant(X: Array) -> Array:
+    """Put a column of ones before covariates."""
+    return np.hstack([np.ones((len(X), 1)), X])
 
 
 def select_rows(values: Array, rows: NDArray[np.intp]) -> Array:

@@ -8,56 +8,38 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtr, chdtrc, ndtr
+from scipy.special import ndtr
 
-from dpfast.curator.answers import Answer, StepBudget
-from dpfast.curator.effects import Aim, Arms, Nuisance, Trial, linear, planned
-from dpfast.kernels.linalg import floor_eigenvalues
-from dpfast.models import Huber, LeastSquares
+from dpfast.curator.effects import ARMS, Aim, Nuisance, Trial, planned_rows
+from dpfast.curator.preconditioned import PreconditionedQueries
+from dpfast.models import resolve_loss
 from dpfast.models.losses import MASSES, NODES
-from dpfast.optimize.protocol import answers_only
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SHARES
-from dpfast.regression.decisions import Recipe, recipe_of
-from dpfast.solvers.pcn.histogram import NormHistogram
-from dpfast.solvers.pcn.precondition import precondition
+from dpfast.solvers.pcn.clipping import ASYMMETRY
+from dpfast.solvers.pcn.engine import fit_pcn
+from dpfast.solvers.pcn.histogram import N_FINE_BINS, NormHistogram
+from dpfast.solvers.pcn.plan import BudgetAllocation, Setting, prices
+from dpfast.solvers.pcn.result import SolverResult
 
 Array = NDArray[np.float64]
 
 #: Shares of mu^2: of the nuisances, of the histograms of propensities and of deviations, and of the
 #: mean weight where it is released.  The location has the rest.
-NUISANCES, OVERLAP, LENGTHS, COUNTED = 0.35, 0.01, 0.05, 0.02
+NUISANCES, OVERLAP, LENGTHS, COUNTED = 0.35, 0.01, 0.1, 0.02
 
-#: Share of the propensity in the nuisances' part.  The outcome models' rest is divided between
-#: their Gram matrix, their moments, and the moments of their residuals.
+#: Share of the propensity in the nuisances' part; the model of outcomes has the rest.
 PROPENSITY = 0.4
-GRAM, MOMENT, RESIDUAL = 0.4, 0.2, 0.4
 
 #: Share of the location's first step; the second step, which is released, needs more.
 FIRST = 0.1
 
-#: Public ridge penalty of the propensity's coefficients, times n: a normal prior of variance 10.
-#: Without it separated arms have no fit.  A larger one shrinks propensities by more than their
-#: sampling error: weights are too even, and errors of the outcome models no longer cancel.
-RIDGE = 0.1
-
-#: Clipping bounds on outcomes and on residuals, in standard deviations of the outcome.  Outcomes
-#: are clipped far out, since a biased model makes the effect depend on errors of the propensity.
-#: Residuals may be clipped closer, which leaves a correct model unchanged.
-OUTCOME_CLIP, RESIDUAL_CLIP = 3.0, 2.0
-
-#: Clipping norm of an arm's rows, in units of sqrt(p), for standardised columns.
-RADIUS = 1.0
-
-#: Largest variance assumed for a standardised covariate; a larger estimate is noise.
-LARGEST_VARIANCE = 4.0
+#: Losses of the models.
+PROPENSITY_LOSS, OUTCOME_LOSS = "logistic", "least-squares"
 
 #: Assumed residual variance of a standardised outcome: covariates explain half.
 RESIDUAL_VARIANCE = 0.5
-
-#: Prior variance of a coefficient below the noise, for standardised columns.
-PRIOR_VARIANCE = 1.0
 
 
 class Fold(NamedTuple):
@@ -71,12 +53,11 @@ class Fold(NamedTuple):
 
 
 class Budgets(NamedTuple):
-    """Gaussian-DP parameters of each query."""
+    """Gaussian-DP parameters of each model and query."""
 
     nuisances: float
     propensity: float
-    gram: float
-    moments: tuple[float, float]
+    outcomes: float
     overlap: float
     lengths: float
     counted: float
@@ -99,8 +80,7 @@ def budgets(mu: float, aim: Aim, measured: bool, known: bool, counted: bool) -> 
     return Budgets(
         part(nuisances),
         part(propensity_share),
-        part(outcomes * GRAM),
-        (part(outcomes * MOMENT), part(outcomes * RESIDUAL)),
+        part(outcomes * (1.0 - ROUNDING_SHARES)),
         part(OVERLAP),
         part(lengths_share),
         part(share),
@@ -108,26 +88,22 @@ def budgets(mu: float, aim: Aim, measured: bool, known: bool, counted: bool) -> 
     )
 
 
-def fold_recipe(n: int, n_covariates: int, mu: float) -> Recipe:
-    """Plan the propensity model of a fold of n records: ridge-penalised logistic regression."""
-    return recipe_of(
-        n, n_covariates, mu, True, "logistic", None, None, RIDGE / n, "auto", inference=False
-    )
+def _setting(loss: str, n: int, p: int, mu: float) -> Setting:
+    """Return the settings of a model of p coefficients, the intercept among them."""
+    kind = resolve_loss(loss, unbounded=True)
+    return Setting(kind._adapted_to_sample(kind._for_records(n, p, mu), n), None, True)
 
 
-def refuse(n: int, p: int, recipe: Recipe | None, budget: Budgets, noise: NoiseSource) -> None:
+def refuse(n: int, aim: Aim, covariates: int, budget: Budgets, noise: NoiseSource) -> None:
     """Refuse, before the charge, budgets that a query about n records would refuse."""
-    if not budget.nuisances:
-        return
-    if recipe is not None:
-        curator = planned(n, recipe.objective, noise)
-        for step_budget in recipe.budgets:
-            curator.plan(step_budget)
-        recipe.optimiser.check(answers_only(curator, recipe.budgets), recipe.budgets)
-    # noise is in proportion to radius and clip, so a plan with 1 for both decides
-    planned(n, linear(2 * p, LeastSquares()), noise, Arms.parts).plan(StepBudget(0.0, budget.gram))
-    for moment in budget.moments:
-        planned(n, linear(2 * p, Huber(1.0)), noise, Arms.parts).plan(StepBudget(moment))
+    for loss, p, mu in (
+        (PROPENSITY_LOSS, 1 + covariates * int(aim.propensity), budget.propensity),
+        (OUTCOME_LOSS, 2 * (1 + covariates * int(aim.outcomes)), budget.outcomes),
+    ):
+        if mu:
+            counts = _setting(loss, n, p, mu).query_counts
+            rows = planned_rows(n, p, noise)
+            rows.refuse(*prices(n, p, (mu,), 1.0, (counts,), False), cells=N_FINE_BINS)
 
 
 def level(effect: float, error: float, aim: Aim) -> Fold:
@@ -141,54 +117,57 @@ def level(effect: float, error: float, aim: Aim) -> Fold:
     return Fold(Nuisance(nothing[0], arms), nothing + 1.0, nothing, variances, 0.0 * variances)
 
 
-def fold_nuisance(
-    trial: Trial, fold: int, recipe: Recipe | None, budget: Budgets, ledger: Ledger
-) -> Fold:
-    """Fit the nuisances of one fold with ``budget.nuisances``, charged to the fold's ledger."""
-    rows, n = trial.outcomes(fold, ledger), trial.sizes[fold]
-    p = rows.dimension // 2
-    propensity, score = np.zeros(p), 0.0
-    if recipe is not None:
-        curator = trial.propensity(fold, recipe.objective, ledger)
-        answers = answers_only(curator, recipe.budgets)
-        start = np.zeros(recipe.objective.dimension)
-        run = recipe.optimiser.run(answers, start, recipe.budgets, None)
-        propensity, score = run.theta, run.final.gradient.noise_scale
-    radius = RADIUS * math.sqrt(p)
-    gram = rows.gram(radius, budget.gram)
-    first, second = budget.moments
-    moment = rows.moment(radius, OUTCOME_CLIP, first)
-    inverses, hidden = map(np.array, zip(*_inverses(gram), strict=True))
-    pilot = np.einsum("aij,aj->ai", inverses, moment.value.reshape(2, p))
-    rest = rows.moment(radius, RESIDUAL_CLIP, second, pilot.ravel())
-    step = np.einsum("aij,aj->ai", inverses, rest.value.reshape(2, p))
-    clipped_rows = gram.value[:p, :p] + gram.value[p:, p:]
-    clipped_rows = floor_eigenvalues(clipped_rows, 2.0 * math.sqrt(p) * gram.noise_scale)[0]
-    row_moments = clipped_rows * (
-        mean_square(float(np.trace(clipped_rows)), radius**2, p) / np.trace(clipped_rows)
-    )
-    propensity_covariance = np.zeros((p, p))
-    if recipe is not None:
-        propensity_covariance = _propensity_covariance(propensity, score, row_moments, n)
-    noise = rest.noise_scale**2 + gram.noise_scale**2 * (step**2).sum(axis=1)[:, None, None]
-    arm_covariances = noise * (inverses @ inverses) + PRIOR_VARIANCE * hidden
+def fold_nuisance(trial: Trial, fold: int, budget: Budgets, ledger: Ledger) -> Fold:
+    """Fit the nuisances of one fold with ``budget.nuisances``, charged to the fold's ledger.
+
+    The outcomes of both arms are one regression, on covariates and their products with treatment.
+    """
+    n, propensity = trial.sizes[fold], None
+    if budget.propensity:
+        rows = trial.treatments(fold, ledger)
+        propensity = _fitted(rows, PROPENSITY_LOSS, budget.propensity)
+    outcomes = _fitted(trial.outcomes(fold, ledger), OUTCOME_LOSS, budget.outcomes)
+    p = len(outcomes.theta) // 2
+    theta, propensity_covariance = np.zeros(1), np.zeros((p, p))
+    if propensity is not None:
+        theta, k = propensity.theta, len(propensity.theta)
+        propensity_covariance[:k, :k] = _noise(propensity) + _sampled(propensity, n)
+    one = np.eye(p)
+    arms = np.array([np.hstack([one, arm * one]) for arm in ARMS])
+
+    def of_arms(covariance: Array) -> Array:
+        return np.asarray(arms @ covariance @ arms.transpose(0, 2, 1))
+
     return Fold(
-        Nuisance(propensity, pilot + step),
-        row_moments,
+        Nuisance(theta, arms @ outcomes.theta),
+        (outcomes.unmapping.T @ outcomes.unmapping)[:p, :p],
         propensity_covariance,
-        arm_covariances,
-        inverses / n,
+        of_arms(_noise(outcomes)),
+        of_arms(_sampled(outcomes, n)),
     )
 
 
-def _inverses(gram: Answer) -> list[tuple[Array, Array]]:
-    """Invert the noisy Gram matrix of each arm; return also the directions below its noise."""
-    p, inverses = len(gram.value) // 2, []
-    for arm in (slice(0, p), slice(p, None)):
-        whiten, unwhiten, values, floor = precondition(gram._replace(value=gram.value[arm, arm]))
-        hidden = values < floor
-        inverses.append((whiten @ whiten.T, whiten[:, hidden] @ unwhiten[hidden]))
-    return inverses
+def _fitted(rows: PreconditionedQueries, loss: str, mu: float) -> SolverResult:
+    """Fit one model by private clipped Newton."""
+    setting = _setting(loss, rows.n, rows.dimension, mu)
+    allocation = BudgetAllocation(rows.n, rows.dimension, mu)
+    return fit_pcn(rows, setting, allocation, False, [])
+
+
+def _noise(model: SolverResult) -> Array:
+    """Return the covariance of a model's coefficients from noise and from what steps left.
+
+    Clipped scores are left out: they may bias a model, and its error has a weight that vanishes
+    where the other model is right (Robins, Rotnitzky and Zhao 1994).
+    """
+    clipping = (ASYMMETRY * model.clipping_bias) ** 2 / len(model.theta)
+    variances = model.noise**2 + np.maximum(model.residual_bias_var - clipping, 0.0)
+    return np.asarray((model.mapping * variances) @ model.mapping.T)
+
+
+def _sampled(model: SolverResult, n: int) -> Array:
+    """Return the inverse curvature over n: with residuals of variance 1, that of sampling."""
+    return np.asarray(model.mapping @ model.mapping.T / n)
 
 
 class Index(NamedTuple):
@@ -237,19 +216,6 @@ class Index(NamedTuple):
 
 def _chance(odds: Array) -> Array:
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(odds, -40.0, 40.0))))
-
-
-def _propensity_covariance(
-    propensity: Array, score_noise: float, row_moments: Array, n: int
-) -> Array:
-    """Estimate the covariance of the propensity's coefficients, from sampling and noise."""
-    k, index = len(propensity), Index.of(propensity, row_moments)
-    e = _chance(index.odds)
-    curvature = index.square(e * (1.0 - e))[:k, :k] + RIDGE / n * np.eye(k)
-    inverse = np.linalg.inv(curvature)
-    result = np.zeros_like(row_moments)
-    result[:k, :k] = score_noise * score_noise * inverse @ inverse + inverse / n
-    return result
 
 
 class Weighed:
@@ -363,20 +329,3 @@ class Weighed:
                     moved = index.square(varies / error)
                     total += float(np.trace(moved @ fold.propensity_covariance @ moved @ of_arm))
         return max(total, 0.0) / len(self._folds) ** 2
-
-
-def mean_square(clipped: float, bound: float, p: int) -> float:
-    """Estimate the mean squared norm of rows from that of clipped rows, by bisection.
-
-    Covariates are taken for normal; ``bound`` is the squared clipping norm, and ``clipped`` the
-    mean.
-    """
-    if p == 1:
-        return clipped
-    low, high = 0.0, LARGEST_VARIANCE
-    for _ in range(30):
-        variance = 0.5 * (low + high)
-        cap = (bound - 1.0) / variance
-        inside = chdtr(p + 1, cap) * (p - 1) + cap * chdtrc(p - 1, cap)
-        low, high = (variance, high) if 1.0 + variance * inside < clipped else (low, variance)
-    return max(clipped, 1.0 + 0.5 * (low + high) * (p - 1))

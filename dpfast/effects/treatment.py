@@ -27,7 +27,6 @@ from dpfast.effects.nuisances import (
     Weighed,
     budgets,
     fold_nuisance,
-    fold_recipe,
     level,
     refuse,
 )
@@ -48,7 +47,11 @@ from dpfast.scaling.private import PrivateScaling, plan_scaling, refuse_no_colum
 from dpfast.scaling.remarks import ENDED, MAX_MISSING, OTHERWISE, zero_or_one
 from dpfast.scaling.standardize import CODED, checked_standardize
 from dpfast.scaling.standardized import GivenScaling, Standardized
-from dpfast.solvers.pcn.clipping import ASYMMETRY, may_bias
+from dpfast.solvers.pcn.clipping import (
+    ASYMMETRY,
+    may_bias,
+    noise_per_bound,
+)
 from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
 from dpfast.solvers.pcn.precondition import DETECTED_SDS
 
@@ -69,6 +72,10 @@ EDGES = (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.98)
 
 #: Bins for each factor of 2 in the histogram of deviations.
 PER_OCTAVE = 1
+
+#: Bias of clipping, relative to the mean length clipped off beyond that of normal deviations, by
+#: which a result warns: that of house prices.
+ONE_SIDED = 0.75
 
 #: A declared bound clips too many deviations if their mean square exceeds that of the bound divided
 #: by this: about the bound of four standard deviations that the documentation asks for, with room.
@@ -100,6 +107,15 @@ INCOMPLETE = (
     "about {:.0%} of the records have 0 or 1 as treatment, and numbers in all other columns used; "
     "the others were ignored." + OTHERWISE.format("treatment", "")
 )
+
+OTHER_SHARE = (
+    "about {:.0%} of the records are treated, where the propensities that were passed mean some "
+    "{:.0%}: they are not those of this treatment, and the interval need not cover. Pass those of "
+    "its design, or none, so that they are estimated."
+)
+
+#: Standard deviations by which a share must differ from what known propensities explain.
+WRONG_SDS = 4.0
 
 #: Least share of complete records by which a sum is divided; smaller ones are mostly noise.
 LEAST_SHARE = 0.05
@@ -221,6 +237,8 @@ class _Overlap(NamedTuple):
     complete: float
     shares: Array
     known: tuple[Array, Array] | None
+    #: Why propensities that were passed cannot be right, if they cannot.
+    wrong: str
 
 
 class _MeanWeight(NamedTuple):
@@ -231,11 +249,15 @@ class _MeanWeight(NamedTuple):
 
 
 class _Bound(NamedTuple):
-    """Clipping bound on deviations, spread of residuals, and mean length cut off."""
+    """Clipping bound on deviations, spread of residuals, and mean length cut off.
+
+    ``expected`` is that length for normal residuals.
+    """
 
     clip: float
     spread: float
     cut: float
+    expected: float
 
 
 class _Estimate(NamedTuple):
@@ -296,20 +318,13 @@ class _Treatment(Analysis[TreatmentEffect]):
                 "fewer covariates, more records or a larger budget; of a trial, pass its "
                 'propensity, or method="difference".'
             )
-        self._plan(fitted=known is None)
+        self._plan()
 
-    def _plan(self, *, fitted: bool) -> None:
+    def _plan(self) -> None:
         """Plan every release, and refuse what would be refused after the charge."""
         request, aim, budget = self.request, self._aim, self._budget
-        covariates = request.n_covariates * int(aim.propensity)
-        p, sizes = 1 + request.n_covariates * int(aim.outcomes), part_sizes(request.n, FOLDS)
-        recipes = {
-            size: fold_recipe(size, covariates, budget.propensity) if fitted else None
-            for size in sizes
-        }
-        self._recipes = [recipes[size] for size in sizes]
-        for size, recipe in recipes.items():
-            refuse(size, p, recipe, budget, request.noise)
+        for size in part_sizes(request.n, FOLDS):
+            refuse(size, aim, request.n_covariates, budget, request.noise)
         pooled = budget.overlap, budget.lengths, budget.counted
         cells = len(bin_edges(PER_OCTAVE))
         refuse_pooled(request.n, pooled, budget.steps, cells, request.noise)
@@ -359,8 +374,8 @@ class _Treatment(Analysis[TreatmentEffect]):
             folds = [level(centre, first.noise_scale / weight.value, aim)] * FOLDS
             pseudo = self._pseudo_outcomes(trial, folds)
             weighed = Weighed(folds, self._overlap, aim, overlap.known)
-        expected_cut = float(weighed.cut(np.array([bound.clip]), bound.spread)[0])
-        nuisances = weighed.product(bound.clip, bound.spread) + (ASYMMETRY * expected_cut) ** 2
+        cut = ASYMMETRY * max(bound.cut, bound.expected)
+        nuisances = weighed.product(bound.clip, bound.spread) + cut**2
         located = _located(pseudo, centre, bound.clip, nuisances, budget, weight.value, trial.n)
         return _Estimate(located, overlap, weight, weighed, bound)
 
@@ -369,7 +384,8 @@ class _Treatment(Analysis[TreatmentEffect]):
         located, overlap, weight, weighed, bound = answers
         request, unit = self.request, self._unit
         nobody = request.few_complete or no_shares(overlap.histogram)
-        remarks = self._warnings(overlap, weight, weighed, bound.cut, located)
+        cut = ONE_SIDED / ASYMMETRY * (bound.cut - bound.expected)
+        remarks = self._warnings(overlap, weight, weighed, cut, located)
         return TreatmentEffect(
             estimate=located.estimate * unit,
             bse=math.nan if nobody else located.error * unit,
@@ -396,14 +412,19 @@ class _Treatment(Analysis[TreatmentEffect]):
     def _release_overlap(self, pseudo: PseudoOutcomes) -> _Overlap:
         """Release the histogram of propensities, and the shares outside of their bounds."""
         edges = np.unique([*EDGES, self._overlap, 1.0 - self._overlap])
-        answer = pseudo.overlap(edges, self._budget.overlap)
-        known = None
+        given = self._propensity is not None
+        answer, known, wrong = pseudo.overlap(edges, self._budget.overlap, given), None, ""
+        if given:
+            lows, highs = np.append(0.0, edges), np.append(edges, 1.0)
+            ends = (lows, highs) if self._known is not None else (self._aim.known,) * 2
+            wrong = wrong_propensities(answer, *ends, pseudo.n)
+            both = answer.value.reshape(2, -1).sum(axis=0)
+            answer = answer._replace(value=both, noise_scale=math.sqrt(2.0) * answer.noise_scale)
         if self._known is not None:
-            midpoints = 0.5 * (np.append(0.0, edges) + np.append(edges, 1.0))
-            known = midpoints, answer.value
+            known = 0.5 * (lows + highs), answer.value
         inside = np.flatnonzero((edges == self._overlap) | (edges == 1.0 - self._overlap)) + 1
         shares = np.array([float(part.sum()) for part in np.split(answer.value, inside)])
-        return _Overlap(answer, _complete(answer), shares, known)
+        return _Overlap(answer, _complete(answer), shares, known, wrong)
 
     def _mean_weight(self, pseudo: PseudoOutcomes, complete: float, n: int) -> _MeanWeight:
         """Return the mean weight of a record: released where weights differ, else public."""
@@ -426,6 +447,7 @@ class _Treatment(Analysis[TreatmentEffect]):
         poor = MAX_OUTSIDE + DETECTED * math.sqrt(2.0) * overlap.histogram.noise_scale
         poor += weighed.outside_error(self._overlap)
         remarks = _remarks(located, clipping_bias, overlap.shares, poor, self._overlap, self._aim)
+        remarks += [overlap.wrong] * (overlap.wrong != "")
         complete = overlap.complete
         told = any(AS_TREATMENT.has in remark for remark in self.request.remarks)
         if complete < MAX_MISSING and not told:
@@ -455,8 +477,7 @@ class _Treatment(Analysis[TreatmentEffect]):
         ledgers = [Ledger(spend) for _ in range(FOLDS)]
         self.request.ledger.parts.append(Part("random folds", spend, ledgers, disjoint=True))
         return trial, [
-            fold_nuisance(trial, fold, recipe, self._budget, ledgers[fold])
-            for fold, recipe in enumerate(self._recipes)
+            fold_nuisance(trial, fold, self._budget, ledgers[fold]) for fold in range(FOLDS)
         ]
 
     def _bound(
@@ -465,15 +486,17 @@ class _Treatment(Analysis[TreatmentEffect]):
         """Choose the clipping bound that minimises the noise, bias and model errors expected."""
         if self._clip is not None:
             clip = min(max(self._clip / unit, 1.0 / MAX_CLIP), MAX_CLIP)
-            return _Bound(clip, math.sqrt(RESIDUAL_VARIANCE), 0.0)
+            spread = math.sqrt(RESIDUAL_VARIANCE)
+            expected = float(weighed.cut(np.array([clip]), spread)[0])
+            return _Bound(clip, spread, expected, expected)
         budget = self._budget
         edges = bin_edges(PER_OCTAVE)
         answer = pseudo.distance_histogram(centre, edges[:-1], budget.lengths)
         lengths = NormHistogram.from_noisy_shares(answer.value, answer.noise_scale, PER_OCTAVE)
         spread = weighed.residuals(lengths)
-        noise = 2.0 / (self.request.n * budget.steps[1])
+        noise = noise_per_bound(self.request.n, budget.steps[1:])
         candidates = 2.0 * lengths.longest * np.exp2(-np.arange(-24, 25) / 4.0)
-        over = np.maximum(lengths.midpoints - candidates[:, None], 0.0) @ lengths.shares
+        over = lengths.tail(np.sort(candidates), self.request.n)[::-1]  # also beyond the detected
         expected = weighed.cut(candidates, spread)
         cut = ASYMMETRY * np.maximum(over, expected)
         costs = (noise * candidates) ** 2 + cut**2
@@ -483,7 +506,19 @@ class _Treatment(Analysis[TreatmentEffect]):
                 break
             cost = costs[i] + weighed.product(float(candidates[i]), spread)
             best, least_cost = (i, cost) if cost < least_cost else (best, least_cost)
-        return _Bound(float(candidates[best]), spread, float(over[best] - expected[best]))
+        return _Bound(float(candidates[best]), spread, float(over[best]), float(expected[best]))
+
+
+def wrong_propensities(histogram: Answer, lows: Any, highs: Any, n: int) -> str:
+    """Say so if the share of the treated is none that propensities between these ends explain."""
+    control, treated = histogram.value.reshape(2, -1)
+    all_records, share = control + treated, float(treated.sum())
+    low, high = (float(np.sum(ends * all_records)) for ends in (lows, highs))
+    noise = math.hypot(histogram.noise_scale * math.sqrt(control.size), 0.5 / math.sqrt(n))
+    if low - WRONG_SDS * noise <= share <= high + WRONG_SDS * noise:
+        return ""
+    total = max(float(all_records.sum()), LEAST_SHARE)
+    return OTHER_SHARE.format(share / total, 0.5 * (low + high) / total)
 
 
 def no_shares(histogram: Any) -> bool:

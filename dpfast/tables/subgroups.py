@@ -53,6 +53,7 @@ PERSONS = (
     "fit products with the levels, dpfast.fit('y ~ x * C(g)', ...), which protects persons."
 )
 
+
 #: Least mu: below it claim T6 does not cover the rounding of single queries.
 MIN_MU = 0.01
 

@@ -213,22 +213,26 @@ def trial(n, seed, share=0.5):
 
 @pytest.mark.parametrize("share", [0.5, 0.2])
 def test_a_trial_is_as_precise_as_its_difference_in_means(share):
-    """Medians of 15 at (1, 1e-6), 1.06 and 1.12 of the difference's, and .72 and .78 adjusted.
+    """Medians of 15 at (1, 1e-6), 1.14 and 1.19 of the difference's, and .72 and .78 adjusted.
+
+    A part of it is for deviations beyond those that the histogram shows; such a tail may also be
+    warned of (1 of 60).
 
     Errors of 30 in standard errors have a mean square below 2.4 but for 1e-6.
     """
-    widths, errors = [], []
+    widths, errors, warned = [], [], 0
     n = 6000 if share == 0.5 else 10_000
     for seed in range(15):
         X, T, y, error = trial(n, seed, share)
-        for method, most in (("aipw", 0.9), ("difference", 1.15)):
+        for method, most in (("aipw", 0.9), ("difference", 1.25)):
             found = treatment_effect(
                 X, T, y, privacy=(1.0, 1e-6), propensity=share, method=method, noise=QUIET(seed)
             )
             widths.append(found.bse / error / most)
             errors.append((found.estimate - 1.0) / found.bse)
             assert "known to be" in found.method
-            assert not found.warnings
+            warned += bool(found.warnings)
+    assert warned <= 2
     assert np.median(widths[::2]) < 1.0
     assert np.median(widths[1::2]) < 1.0
     assert 0.3 < np.mean(np.square(errors)) < 2.4
@@ -311,13 +315,17 @@ def test_persons_count_once_with_all_their_rows():
 
 
 def test_weak_overlap_is_told_and_covers():
-    """Of 30 fits whose errors were 1.8 to 3 standard errors; a mean square above 2.4 but 1e-6."""
-    errors = []
+    """Of 30 fits whose errors were 1.8 to 3 standard errors; a mean square above 2.4 but 1e-6.
+
+    Of 60 fits 58 are told, and the mean square of all is .64.
+    """
+    errors, warned = [], 0
     for seed in range(30):
         X, T, y = study(2000, seed, effect=1.0, slope=2.0)
         found = treatment_effect(X, T, y, privacy=0.5, noise=QUIET(seed))
         errors.append((found.estimate - 1.0) / found.bse)
-        assert found.warnings
+        warned += bool(found.warnings)
+    assert warned >= 26
     assert np.mean(np.square(errors)) < 2.4
 
 
@@ -431,3 +439,30 @@ def test_a_schema_declares_ranges_and_the_labels_of_the_treatment():
     with pytest.raises(InvalidInput, match="must be numbers"):
         treatment_effect("y ~ a", "drug", table, privacy=2.0, ledger=ledger)
     assert not ledger.entries
+
+
+@pytest.mark.parametrize("of_each", [False, True])
+def test_known_propensities_that_are_wrong_are_told_from_the_treated_share(of_each):
+    X, T, y = study(8000, slope=1.0)
+    right = 1.0 / (1.0 + np.exp(-X[:, 0])) if of_each else 0.5
+    wrong = right**0.5 if of_each else 0.6
+    options = {"privacy": 1.0, "noise": QUIET(0)}
+    fine = treatment_effect(X, T, y, propensity=right, **options)
+    assert not any("those of its design" in said for said in fine.warnings)
+    told = treatment_effect(X, T, y, propensity=wrong, **options).warnings
+    assert any("those of its design" in said for said in told)
+    averaged = treatment_effect(X, T, y, propensity=wrong, average="treated", **options).warnings
+    assert any("those of its design" in said for said in averaged)
+
+
+def test_right_propensities_are_hardly_ever_called_wrong():
+    """Of 200 trials none; four standard deviations of noise and sampling have one of 16,000."""
+    told = 0
+    for seed in range(100):
+        X, T, y, _ = trial(1500, seed, 0.3)
+        for share in (0.3, np.full(1500, 0.3)):
+            found = treatment_effect(
+                X, T, y, privacy=0.7, propensity=share, method="difference", noise=QUIET(seed)
+            )
+            told += any("those of its design" in said for said in found.warnings)
+    assert told <= 2
