@@ -416,8 +416,10 @@ class _Treatment(Analysis[TreatmentEffect]):
         answer, known, wrong = pseudo.overlap(edges, self._budget.overlap, given), None, ""
         if given:
             lows, highs = np.append(0.0, edges), np.append(edges, 1.0)
-            ends = (lows, highs) if self._known is not None else (self._aim.known,) * 2
-            wrong = wrong_propensities(answer, *ends, pseudo.n)
+            low, high = lows, highs
+            if self._known is None:
+                low = high = np.full(lows.size, self._aim.known)
+            wrong = wrong_propensities(answer, low, high, pseudo.n)
             both = answer.value.reshape(2, -1).sum(axis=0)
             answer = answer._replace(value=both, noise_scale=math.sqrt(2.0) * answer.noise_scale)
         if self._known is not None:
@@ -487,8 +489,8 @@ class _Treatment(Analysis[TreatmentEffect]):
         if self._clip is not None:
             clip = min(max(self._clip / unit, 1.0 / MAX_CLIP), MAX_CLIP)
             spread = math.sqrt(RESIDUAL_VARIANCE)
-            expected = float(weighed.cut(np.array([clip]), spread)[0])
-            return _Bound(clip, spread, expected, expected)
+            beyond = float(weighed.cut(np.array([clip]), spread)[0])
+            return _Bound(clip, spread, beyond, beyond)
         budget = self._budget
         edges = bin_edges(PER_OCTAVE)
         answer = pseudo.distance_histogram(centre, edges[:-1], budget.lengths)

@@ -272,8 +272,8 @@ class DistributionTable(ByCell):
         below = np.moveaxis(self.below, axis, 0)
         shape, bins = below.shape[1:-1], below.shape[-1]
         shown = np.unique(np.linspace(0, bins - 1, min(bins, MOST_TIMES)).astype(np.intp))
-        groups = zip(*below[[place, 1 - place]].reshape(2, -1, bins), strict=True)
-        curves = [survival_of_counts(*pair, self.noise, shown) for pair in groups]
+        dead, left = below[[place, 1 - place]].reshape(2, -1, bins)
+        curves = [survival_of_counts(dead[k], left[k], self.noise, shown) for k in range(len(dead))]
         at_risk, estimate, error = (
             np.array(part).reshape(*shape, -1) for part in zip(*curves, strict=True)
         )
