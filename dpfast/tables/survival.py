@@ -23,7 +23,9 @@ class Survival(NamedTuple):
     error: Array
 
 
-def survival_of_counts(came: Array, left: Array, noise: PrefixNoise, shown: Array) -> Survival:
+def survival_of_counts(
+    came: Array, left: Array, noise: PrefixNoise, shown: NDArray[np.intp]
+) -> Survival:
     """Estimate survival by the product-limit of Kaplan and Meier (1958), as a life table.
 
     Those who leave within a bin count as at risk for half of it (Cutler and Ederer 1958).  The
