@@ -27,6 +27,10 @@ OCTAVE = BINS // int(2 * LARGEST_LOGARITHM)
 #: Weights are clipped where the number of larger ones is below so many deviations of its noise.
 MAX_CLIPPED_SDS = 2.0
 
+#: Noise at the last edge can hide the bound from the first rule in one table of 200.  So it lies
+#: at most two octaves above the edge that as many weights as four deviations exceed.
+CLEAR_SDS, HEADROOM = 4.0, 2
+
 #: Smallest exponent of a Pareto tail: the mean of larger weights is at most three bounds.
 MIN_TAIL = 1.5
 
@@ -61,7 +65,10 @@ class WeightBound:
         below = noise.below(answer.value[0], np.zeros(1))[0]
         above = float(below[-1]) - monotone(below, max(float(below[-1]), 0.0))
         deviation = float(np.sqrt(noise.variances_of_excess(1.0).max()))
-        place = int(np.argmax(above <= MAX_CLIPPED_SDS * deviation))
+        place, clearly = [
+            int(np.argmax(above <= sds * deviation)) for sds in (MAX_CLIPPED_SDS, CLEAR_SDS)
+        ]
+        place = min(place, clearly + HEADROOM * OCTAVE)
         weights = 2.0 ** (LARGEST_LOGARITHM * edges[1:])
         self._cells.bound = float(weights[place])
         self.lost = lost_by_clipping(weights[: place + 1], above[: place + 1], deviation)

@@ -197,6 +197,17 @@ def test_a_bound_far_above_all_weights_loses_little():
     assert found.sums.lost < 0.01 and found.sums.unit < 2.0 * 3.0
 
 
+def test_noise_at_the_last_edge_does_not_hide_a_bound():
+    """One table in 200 had a bound of 2^40 before, and every cell was suppressed."""
+    bounds = []
+    for run in range(400):
+        table = {"region": np.arange(600) % 3, "w": np.full(600, 3.0)}
+        rows = dpfast.records(table, sample_weight="w")
+        found = tables.counts(rows, "region", schema=SCHEMA, privacy=2.0, noise=seeded(run))
+        bounds.append(found.sums.unit)
+    assert 3.0 <= min(bounds) and max(bounds) < 3.0 * 2.0**2.5
+
+
 def test_totals_are_of_the_records_and_hold_them():
     table = people(4000, np.random.default_rng(1))
     hits = []
