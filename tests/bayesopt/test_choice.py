@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.optimize import differential_evolution
@@ -85,6 +86,15 @@ def test_g7_the_exponent_is_that_of_its_mu(mu):
     for bad in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(InvalidInput):
             choice_exponent(bad)
+
+
+@each("mu", [1e-6, 0.01, 0.3, 0.999999, 1.0, 2.5, 8.0, 30.0])
+def test_g7_the_exponent_is_rounded_down(mu):
+    """Its margin is more than the roundings of its functions, and not a rounding up."""
+    with mpmath.workdps(60):
+        half = mpmath.mpf(mu) / 2
+        exact = mpmath.log(mpmath.ncdf(half) / mpmath.ncdf(-half))
+        assert exact * (1 - mpmath.mpf(10) ** -12) <= choice_exponent(mu) <= exact
 
 
 @pytest.mark.parametrize("n", [1, 9, 5000])
