@@ -22,6 +22,7 @@ REFUSED = [
     (InvalidInput, "dimension", lambda: nonconvex.gradient_norm(1.0, 9, 0)),
     (InvalidInput, "grid", lambda: nonconvex.norm_steps(1.0, 0.0)),
     (InvalidBudget, "rate and steps", lambda: nonconvex.exponential_cost((0, 1), 3)),
+    (InvalidBudget, "rate and steps", lambda: nonconvex.exponential_cost((1, 0), 3)),
     (InvalidBudget, "shift", lambda: calibration.gaussian_profile(1.0, -1.0, 1.0)),
     (
         InvalidBudget, "lreg",
@@ -44,6 +45,10 @@ REFUSED = [
 def test_a_constant_is_refused_by_name(error, words, call):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_a_rate_may_be_a_whole_number():
+    assert nonconvex.exponential_cost((1, 1), 3) == pytest.approx(4.5)
 
 
 def test_ends_of_attacks():
