@@ -36,6 +36,7 @@ from dpfast.lazy import missing
 from dpfast.models.names import kind_of
 from dpfast.optimize.propagation import Curvature
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
+from dpfast.regression.goodness import GoodnessOfFit
 from dpfast.regression.quantiles.results import QuantileFits
 from dpfast.tables.areas import SmallAreas
 from dpfast.tables.cell_estimates import CellEstimates
@@ -68,7 +69,7 @@ LARGEST = 100_000_000  # bytes of a file: a fit of a thousand coefficients has s
 #: Results besides fits.
 RESULTS = (
     Contrast, WaldTest, Ratios, MarginalEffects, TreatmentEffect, TwoStage, QuantileFits, CellTable,
-    CellEstimates, DistributionTable, QuantileTable, SmallAreas, SubgroupFits,
+    CellEstimates, DistributionTable, QuantileTable, SmallAreas, SubgroupFits, GoodnessOfFit,
     Tuning,
 )  # fmt: skip
 

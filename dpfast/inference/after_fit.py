@@ -74,6 +74,25 @@ class AfterFit(Refused, Result):
         """The same as :attr:`n_records`, under the name statsmodels has."""
         return self.n_records
 
+    @property
+    def fvalue(self) -> float:
+        """The F statistic of all slopes together, by their Wald test; costs nothing."""
+        return self._slopes_test().statistic / self._slopes_test().df
+
+    @property
+    def f_pvalue(self) -> float:
+        """The p value of :attr:`fvalue`."""
+        return self._slopes_test().pvalue
+
+    def _slopes_test(self) -> WaldTest:
+        """Test that all slopes are zero."""
+        from dpfast.inference.hypotheses import wald_test
+
+        fit: Any = self
+        first, last = int(fit._fit_intercept), len(fit.params) - int(fit._free_scale)
+        rows = np.eye(len(fit.params))[first:last]
+        return wald_test(self, rows[~np.isnan(np.asarray(fit.bse))[first:last]], 0.0)
+
     def t_test(
         self, contrast: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
     ) -> Contrast:

@@ -14,11 +14,19 @@ QUERY = (
     "is a query about the records that this fit did not pay for. Compare fits by their intervals, "
     "test coefficients together with fit.wald_test, or choose between losses with dpfast.tune"
 )
+PAID = (
+    "was not asked for, and costs a budget of its own: privacy={price:.2g} for noise of about half "
+    "of the sampling error. Type dpfast.regression.goodness_of_fit(fit, 'y ~ x', table, "
+    "privacy={price:.2g})"
+)
+
+#: What the root of the number of records times mu is at that price.
+PRICE = 75.0
 
 #: Attributes of other packages that a private fit refuses, with the reason.
 REFUSED = {
-    "aic": QUERY, "bic": QUERY, "llf": QUERY, "fvalue": QUERY, "f_pvalue": QUERY, "ssr": QUERY,
-    "mse_resid": QUERY, "rsquared": QUERY, "rsquared_adj": QUERY, "prsquared": QUERY, "ess": QUERY,
+    "aic": QUERY, "bic": QUERY, "llf": QUERY, "ssr": QUERY,
+    "mse_resid": QUERY, "rsquared": PAID, "rsquared_adj": PAID, "prsquared": PAID, "ess": QUERY,
     "centered_tss": QUERY, "uncentered_tss": QUERY, "mse_model": QUERY, "mse_total": QUERY,
     "deviance": QUERY, "null_deviance": QUERY, "pearson_chi2": QUERY, "llnull": QUERY,
     "llr": QUERY, "llr_pvalue": QUERY, "condition_number": QUERY, "eigenvals": QUERY,
@@ -33,9 +41,13 @@ class Refused:
 
 def _refusal(name: str, reason: str) -> property:
     def read(self: Any) -> Any:
-        raise InferenceUnavailable(f"{name} {reason}.")
+        said = reason
+        if reason is PAID:
+            said = reason.format(price=PRICE / self.n_records**0.5)
+        raise InferenceUnavailable(f"{name} {said}.")
 
-    read.__name__, read.__doc__ = name, f"Refused: {name} {reason}."
+    shown = reason.format(price=1.0)
+    read.__name__, read.__doc__ = name, f"Refused: {name} {shown}."
     return property(read)
 
 

@@ -74,6 +74,7 @@ KINDS = {
     "SubgroupFits": lambda: dpfast.tables.fits(
         "pay ~ age", TABLE, "region", schema=ONLY_REGION, **seeded()
     ),
+    "GoodnessOfFit": lambda: dpfast.regression.goodness_of_fit(fit(), FORMULA, TABLE, **seeded()),
     "SmallAreas": lambda: dpfast.tables.small_areas(
         "pay ~ age", TABLE.assign(tenth=np.arange(N) % 10), "tenth", schema=TENTHS, **seeded()
     ),

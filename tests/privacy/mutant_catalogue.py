@@ -6705,6 +6705,27 @@ ABSORBED_LEVELS = (
     ),
 )
 
+GOODNESS_TESTS = ("tests/inference/test_goodness.py",)
+
+GOODNESS = (
+    plant(
+        "line-shifted-by-its-records",
+        "errors are those of a line through the mean of the records",
+        "dpfast/curator/fit_errors.py",
+        GOODNESS_TESTS,
+        "predictor = np.full(len(X), line.intercept)",
+        "predictor = np.full(len(X), np.nanmedian(y))",
+    ),
+    plant(
+        "losses-of-a-line-at-the-whole-budget",
+        "the second query of a line's errors has all of the budget, after the first",
+        "dpfast/regression/goodness.py",
+        GOODNESS_TESTS,
+        "for share in (FIRST_SHARE, 1.0 - FIRST_SHARE)",
+        "for share in (FIRST_SHARE, 1.0)",
+    ),
+)
+
 AREAS = "dpfast/curator/tables/areas.py"
 AREA_TESTS = ("tests/tables/test_small_areas.py",)
 
@@ -7512,6 +7533,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *INSTRUMENTS,
     *ABSORBED_LEVELS,
     *SMALL_AREAS,
+    *GOODNESS,
     *BOUGHT_LOCATIONS,
     *RANDOM_BLOCKS,
     *CROSS_VALIDATION,

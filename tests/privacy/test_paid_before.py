@@ -22,6 +22,7 @@ from dpfast.bayesopt import private_choice, private_clip, tune
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.effects import Aim, Nuisance, PseudoOutcomes, Trial
+from dpfast.curator.fit_errors import FitErrors, Line
 from dpfast.curator.noisy_release import observed
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
@@ -187,6 +188,10 @@ class Desk(NamedTuple):
         found._all.events = self.events
         return found
 
+    def errors(self) -> FitErrors:
+        line = Line(0.2, np.array([0.5, -0.5]), False, lambda predictor: predictor)
+        return FitErrors(Records(X, Y, None), line, self.ledger, self.noise)
+
     def areas(self) -> Areas:
         found = Areas(Records(X, np.arange(N) % 3.0, None), np.arange(N) % 2, 2, self.ledger,
                       self.noise, 1)  # fmt: skip
@@ -267,6 +272,8 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
         GDP,
         lambda desk: desk.levels().sums(np.zeros((2, 3)), np.eye(3), 1.0, 1.0),
     ),
+    "errors of a line": (GDP, lambda desk: desk.errors().first(4.0, 0.1, 2.0, 1.0)[0]),
+    "losses of a line": (GDP, lambda desk: desk.errors().second(0.1, 0.5, (9.0, 9.0), 1.0)[0]),
     "grams by area": (
         GDP,
         lambda desk: desk.areas().grams(np.eye(3), np.zeros((2, 3)), np.ones(2), 1.0, 1.0),

@@ -38,6 +38,7 @@ NUMBER = dpfast.Numeric(-2.0, 2.0)
 SCHEMA = dpfast.Schema(dict.fromkeys(("a", "b", "y", "text", "absent"), NUMBER))
 HALVES = dpfast.Schema(SCHEMA.columns | {"text": dpfast.Categorical(["u", "v"])})
 CELLS = {"table": TABLE, "by": "text", "schema": HALVES, "privacy": 1.0}
+FITTED = dpfast.fit(X, Y, privacy=90.0, noise=dpfast.SeededNoise(0))
 PAIR = dpfast.ApproxDP(1.0, 1e-5)
 BOX = [(0.0, 1.0), (0.0, 1.0)]
 
@@ -148,6 +149,10 @@ CALLS = {
         dpfast.tables.fits,
         CELLS
         | {"formula": "y ~ a", "schema": dpfast.Schema({"text": HALVES["text"]}), "privacy": 9.0},
+    ),
+    "goodness_of_fit": (
+        dpfast.regression.goodness_of_fit,
+        {"fit": FITTED, "X": X, "y": Y, "privacy": 1.0},
     ),
     "small_areas": (
         dpfast.tables.small_areas,

@@ -125,6 +125,8 @@ AFTERWARDS: dict[str, Callable[[Desk, list[Any]], list[Any]]] = {
     "clipped and counted": lambda desk, values: [-values[0], values[1]],
     "distances": of_distances,
     "moments by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 4)],
+    "errors of a line": lambda desk, values: [np.asarray(values[0]).reshape(2, 5)],
+    "losses of a line": lambda desk, values: [np.asarray(values[0]).reshape(2, 5)],
     "distribution by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 3)],
     "weighted counts by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 2)],
     "weighted moments by cell": lambda desk, values: [np.asarray(values[0]).reshape(3, 8)],

@@ -11,6 +11,9 @@ from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.data.source import records
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import SeededNoise
+from dpfast.regression.fit import fit
+from dpfast.regression.goodness import goodness_of_fit
 from dpfast.tables.absorbed import absorbed
 from dpfast.tables.distribution import distribution, quantiles
 from dpfast.tables.estimates import counts, means
@@ -102,6 +105,15 @@ def tables() -> Iterator[Example]:
         return found, found.summary(), found.to_dict(), repr(found)
 
     yield Example("dpfast.tables.absorbed.absorbed", "three levels", within, False, GDP(60.0))
+
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+    line = fit(rows[:, :2], rows[:, 2], privacy=GDP(9.0), noise=SeededNoise(0))
+
+    def errors(data: Any) -> Any:
+        found = goodness_of_fit(line, *data, privacy=GDP(9.0))
+        return found, found.summary(), found.to_dict(), repr(found)
+
+    yield Example("dpfast.regression.goodness.goodness_of_fit", "a line", errors, False, GDP(9.0))
 
     def by_area(data: Any) -> Any:
         found = small_areas("y ~ a", _twelve(data), "twelfth", schema=TWELFTHS, privacy=GDP(60.0))
