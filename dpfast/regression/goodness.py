@@ -17,7 +17,7 @@ from dpfast.errors import InvalidInput, described, understood
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.base import Result
-from dpfast.inference.degrees import coverage
+from dpfast.inference.degrees import coverage, t_half_widths
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import by_error
 from dpfast.inference.rendering.table import Summary
@@ -98,9 +98,7 @@ class GoodnessOfFit(Result):
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Return confidence intervals, shape (2, 2)."""
-        from dpfast.tables.results import normal_half_width
-
-        half = normal_half_width(coverage(level, alpha)) * self.bse
+        half = t_half_widths(coverage(level, alpha), np.full(2, np.inf)) * self.bse
         return np.stack([self.params - half, self.params + half], axis=-1)
 
     def _columns(self, level: float) -> dict[str, Any]:
