@@ -44,7 +44,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.inference.summary.render_table": "renders released numbers",
     "dpfast.tables.subgroups.masked": "leaves other levels out; audited within fits",
     "dpfast.tables.grouping": "codes columns by public facts; audited within each table",
-    "dpfast.curator.fit_errors": "audited within goodness_of_fit, attacked by tests/inference",
+    "dpfast.curator.fit_errors": "audited within goodness_of_fit, attacked by tests/tables",
     "dpfast.regression.goodness.moments": "reads released numbers only",
     "dpfast.curator.hazards": "audited within cox, attacked by tests/tables",
     "dpfast.regression.formula.table_source": "joins what belongs to a table, and reads nothing",

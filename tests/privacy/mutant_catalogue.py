@@ -6705,7 +6705,7 @@ ABSORBED_LEVELS = (
     ),
 )
 
-GOODNESS_TESTS = ("tests/inference/test_goodness.py",)
+GOODNESS_TESTS = ("tests/tables/test_goodness.py",)
 
 GOODNESS = (
     plant(
