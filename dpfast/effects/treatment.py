@@ -114,6 +114,10 @@ OTHER_SHARE = (
     "its design, or none, so that they are estimated."
 )
 
+#: Largest noise of a total, as a part of n in :data:`DETECTED` standard deviations, at which a
+#: histogram has cells for either arm: with more, records could not be told from none.
+MAX_TOTAL_NOISE = 0.5
+
 #: Standard deviations by which a share must differ from what known propensities explain.
 WRONG_SDS = 4.0
 
@@ -411,15 +415,21 @@ class _Treatment(Analysis[TreatmentEffect]):
 
     def _release_overlap(self, pseudo: PseudoOutcomes) -> _Overlap:
         """Release the histogram of propensities, and the shares outside of their bounds."""
+        mu, wrong, known = self._budget.overlap, "", None
+        if self._aim.known is not None:  # one propensity: two cells, of the treated and of others
+            answer = pseudo.overlap(np.empty(0), mu, by_arm=True)
+            ends = np.full(1, self._aim.known)
+            wrong = wrong_propensities(answer, ends, ends, pseudo.n)
+            shares = np.array([0.0, float(answer.value.sum()), 0.0])
+            return _Overlap(answer, _complete(answer), shares, None, wrong)
         edges = np.unique([*EDGES, self._overlap, 1.0 - self._overlap])
-        given = self._propensity is not None
-        answer, known, wrong = pseudo.overlap(edges, self._budget.overlap, given), None, ""
-        if given:
-            lows, highs = np.append(0.0, edges), np.append(edges, 1.0)
-            low, high = lows, highs
-            if self._known is None:
-                low = high = np.full(lows.size, self._aim.known)
-            wrong = wrong_propensities(answer, low, high, pseudo.n)
+        cells = 2 * (len(edges) + 1)
+        clear = math.sqrt(2.0 * cells) * DETECTED < MAX_TOTAL_NOISE * pseudo.n * mu
+        by_arm = self._known is not None and clear
+        answer = pseudo.overlap(edges, mu, by_arm)
+        lows, highs = np.append(0.0, edges), np.append(edges, 1.0)
+        if by_arm:
+            wrong = wrong_propensities(answer, lows, highs, pseudo.n)
             both = answer.value.reshape(2, -1).sum(axis=0)
             answer = answer._replace(value=both, noise_scale=math.sqrt(2.0) * answer.noise_scale)
         if self._known is not None:

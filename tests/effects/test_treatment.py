@@ -216,7 +216,7 @@ def test_a_trial_is_as_precise_as_its_difference_in_means(share):
     """Medians of 15 at (1, 1e-6), 1.14 and 1.19 of the difference's, and .72 and .78 adjusted.
 
     A part of it is for deviations beyond those that the histogram shows; such a tail may also be
-    warned of (1 of 60).
+    warned of (3 of 60).
 
     Errors of 30 in standard errors have a mean square below 2.4 but for 1e-6.
     """
@@ -232,7 +232,7 @@ def test_a_trial_is_as_precise_as_its_difference_in_means(share):
             errors.append((found.estimate - 1.0) / found.bse)
             assert "known to be" in found.method
             warned += bool(found.warnings)
-    assert warned <= 2
+    assert warned <= 6
     assert np.median(widths[::2]) < 1.0
     assert np.median(widths[1::2]) < 1.0
     assert 0.3 < np.mean(np.square(errors)) < 2.4
