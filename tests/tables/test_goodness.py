@@ -142,6 +142,8 @@ def test_heavy_tails_are_told():
     fit = dpfast.fit(X, y, privacy=3.0, noise=seeded())
     found = goodness_of_fit(fit, X, y, privacy=3.0, noise=seeded())
     assert any("may be overstated" in said for said in found.warnings)
+    few = goodness_of_fit(fit, X, y, privacy=0.3, noise=seeded())
+    assert any("intervals may not cover" in said for said in few.warnings)
 
 
 def test_other_columns_and_counts_are_refused_before_the_charge():
