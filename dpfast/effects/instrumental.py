@@ -8,19 +8,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.data.instruments import Equations, Roles, equations_of, roles_of
 from dpfast.data.schema import Schema
 from dpfast.data.source import EVERYTHING
 from dpfast.effects.iv import TwoStage
-from dpfast.effects.weak_instruments import anderson_rubin, first_stage_f, overidentification
+from dpfast.effects.moment_conditions import (
+    SECOND,
+    Columns,
+    IVEstimate,
+    IVQueries,
+    solve_moments,
+)
+from dpfast.effects.weak_instruments import (
+    anderson_rubin,
+    first_stage_f,
+    no_curve,
+    overidentification,
+)
 from dpfast.errors import understood
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
-from dpfast.inference.degrees import MIN_DEGREES, Covariance
+from dpfast.inference.degrees import Covariance, VarianceNoise, nothing_known
 from dpfast.inference.natural import natural_map
-from dpfast.kernels.linalg import floor_eigenvalues
-from dpfast.models import LeastSquares
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -30,37 +39,13 @@ from dpfast.regression.default_fit import preconditioned_rows, subsample_size
 from dpfast.regression.formula import table_source, term_records
 from dpfast.scaling.budget import refuse_too_few_records
 from dpfast.scaling.private import plan_scaling
+from dpfast.scaling.remarks import STOPPED
 from dpfast.scaling.weight_unit import planned_weight_unit
-from dpfast.solvers.pcn.averaging import (
-    averaged_newton_point,
-    averaged_noise,
-    inverse_variance_weights,
-)
-from dpfast.solvers.pcn.clipping import (
-    ASYMMETRY,
-    choose_clipping_norm,
-    may_bias,
-    noise_per_bound,
-)
-from dpfast.solvers.pcn.histogram import FINE, N_FINE_BINS, released_norms
-from dpfast.solvers.pcn.initial import PILOT_CAP
+from dpfast.solvers.pcn.clipping import may_bias
 from dpfast.solvers.pcn.local import SUBSAMPLE_PART
-from dpfast.solvers.pcn.plan import Budgets
-from dpfast.solvers.pcn.scores import NoisyScore, pooled_mean
-from dpfast.solvers.pcn.second_moments import SecondMoments, second_moments
+from dpfast.solvers.pcn.second_moments import second_moments
 
 Array = NDArray[np.float64]
-
-#: Shares of mu^2 left by the column scales: of the first Gram matrix, of the pilot's moments and of
-#: each histogram.  The steps have the rest.  With the shares of a default fit, errors at n mu = 600
-#: are 1.3 times as large, and more instruments look weak.
-SHARES = {"matrix": 0.06, "vector": 0.10, "histogram": 0.03}
-
-#: Share of the second Gram matrix, relative to the first.  No later query corrects the first stage.
-SECOND = 3.0
-
-#: Shares of the Newton steps; all but the first are averaged.
-STEPS = (0.1, 0.3, 0.6)
 
 #: First-stage F below which instruments are called weak (Staiger and Stock 1997).
 WEAK = 10.0
@@ -83,6 +68,17 @@ CLIPPED = (
     "error. Use the logarithm of a response that spans orders of magnitude, or a larger budget."
 )
 
+UNIDENTIFIED = (
+    "{}{:.2g}% of the budget: {} cannot be told from a constant at this budget, so that no effect "
+    "is identified. Nearly all records seem to have one value there. Use other instruments or "
+    "regressors, or a larger budget."
+)
+
+NOT_CONVERGED = (
+    "the Newton steps have not converged with scores clipped at {:.3g}: intervals may not cover. "
+    "Use a larger budget, or stronger instruments."
+)
+
 
 @understood
 def two_stage(
@@ -96,9 +92,9 @@ def two_stage(
 ) -> TwoStage:
     """Fit two-stage least squares: effects of endogenous regressors, by instruments.
 
-    The moments of both stages come from one noisy Gram matrix.  Three Newton steps then solve the
-    moment conditions of whitened instruments and residuals, clipped at an estimated norm.  A noisy
-    first stage costs precision, not validity.
+    The moments of both stages come from one noisy Gram matrix.  Averaged Newton steps then solve
+    the moment conditions of whitened instruments and residuals, clipped at an estimated norm.  A
+    noisy first stage costs precision, not validity.
 
     Parameters
     ----------
@@ -142,42 +138,10 @@ def two_stage(
     return run(plan, label, plan.request.default_fit_bytes())
 
 
-class Columns(NamedTuple):
-    """Positions of columns among the design's coefficients, in the order of an analysis.
-
-    Exogenous ones come first (the constant among them), then excluded instruments, then the
-    endogenous ones.
-    """
-
-    exogenous: list[int]
-    excluded: list[int]
-    endogenous: list[int]
-
-    @property
-    def all(self) -> list[int]:
-        """Positions of all columns."""
-        return [*self.exogenous, *self.excluded, *self.endogenous]
-
-    @property
-    def n_instruments(self) -> int:
-        """Number of instruments, the exogenous columns included."""
-        return len(self.exogenous) + len(self.excluded)
-
-    @property
-    def regressors(self) -> list[int]:
-        """Places of the regressors in the order of an analysis."""
-        return [*range(len(self.exogenous)), *range(self.n_instruments, len(self.all))]
-
-    def without(self, positions: set[int]) -> Columns:
-        """Leave out exogenous columns, and excluded instruments if enough are left."""
-        exogenous = [j for j in self.exogenous if j not in positions]
-        excluded = [j for j in self.excluded if j not in positions]
-        enough = len(excluded) >= len(self.endogenous)
-        return Columns(exogenous, excluded if enough else self.excluded, self.endogenous)
-
-
 class _Plan(Analysis[TwoStage]):
     """Two-stage least squares, planned: public decisions, then queries and a report."""
+
+    returns_unused = True
 
     def __init__(
         self,
@@ -200,29 +164,26 @@ class _Plan(Analysis[TwoStage]):
         self._mu, self._weight_unit = mu, planned_weight_unit(request, mu)
         self.columns = _positions(roles, request.fit_intercept)
         request.draw_subsample(subsample_size(n, p, mu), SUBSAMPLE_PART)
-        self._scaling, rest = plan_scaling(request, mu)
+        self._scaling, rest = plan_scaling(request, mu, least=0.0)
         refuse_too_few_records(n, p, mu, f" for p = {p} columns: estimates", "columns")
         if self._weight_unit:
             rest = self._weight_unit.refuse(preconditioned_rows(self.request), rest)
         for left in (rest, mu):
-            self._refuse(_budgets(left))
-
-    def _refuse(self, budget: Budgets) -> None:
-        """Refuse budgets that an answer would refuse; costs nothing."""
-        rows, histograms = preconditioned_rows(self.request), (budget.histogram,)
-        grams = budget.matrix, budget.matrix * SECOND**0.5
-        rows.refuse(grams, (budget.vector,), histograms, cells=N_FINE_BINS)
-        instruments = rows.mapped(np.eye(rows.dimension)[:, : self.columns.n_instruments])
-        instruments.refuse((), (), histograms, budget.steps, cells=N_FINE_BINS)
+            queries = IVQueries.planned(n, p, left)
+            queries.refuse_all(preconditioned_rows(request), self.columns.n_instruments)
 
     @property
     def units(self) -> Any:
         """Released scales of the columns, if any yet."""
         return self._scaling.released
 
-    def query(self, report: Progress | None) -> Answers:
-        """Release column scales and moments, and estimate."""
+    def query(self, report: Progress | None) -> Answers | str:
+        """Release column scales and moments, and estimate; or say why the call ended early."""
+        if ended := self._scaling.too_few():
+            return ended
         self._scaling.in_place(spend=False)  # the rest is for the steps
+        if ended := self._unidentified():
+            return ended
         request, variation = self.request, 1.0
         rows = preconditioned_rows(request)
         if self._weight_unit:
@@ -233,10 +194,22 @@ class _Plan(Analysis[TwoStage]):
             j for j, name in enumerate(names) if name in request.undetected
         })  # fmt: skip
         basis = self._basis(columns)
-        mu = request.mu_left(self._mu)
-        budget = _budgets(mu)
-        moments = second_moments(rows.mapped(basis), budget, SECOND)
-        return Answers(_solve(rows, basis, columns, moments, budget), columns, basis, variation)
+        queries = IVQueries.planned(rows.n, len(columns.all), request.mu_left(self._mu))
+        moments = second_moments(rows.mapped(basis), queries.budgets(0), SECOND)
+        estimate = solve_moments(rows, basis, columns, moments, queries)
+        return Answers(estimate, columns, basis, variation)
+
+    def _unidentified(self) -> str:
+        """Say so if too few instruments, or no endogenous regressor, seem to vary."""
+        names, undetected = self.request._coefficient_names(), self.request.undetected
+        moving, moved = (
+            [names[j] for j in columns if names[j] not in undetected]
+            for columns in (self.columns.excluded, self.columns.endogenous)
+        )
+        if moved and len(moving) >= len(moved):
+            return ""
+        share = 100.0 * self.request.spent_share()
+        return UNIDENTIFIED.format(STOPPED, share, ", ".join(undetected))
 
     def _basis(self, columns: Columns) -> Array:
         """Return the map to an analysis's columns in order, with centred powers and products.
@@ -257,40 +230,53 @@ class _Plan(Analysis[TwoStage]):
             basis = np.eye(request.dimension)
         return basis[:, columns.all]
 
-    def report(self, answers: Answers) -> TwoStage:
+    def report(self, answers: Answers | str) -> TwoStage:
         """Report the estimate and its tests in original units."""
-        estimate, columns, basis, variation = answers
-        request, names = self.request, self.request._coefficient_names()
-        assert request.coding is not None
+        request = self.request
+        names = request._coefficient_names()
         shown = [*self.columns.exogenous, *self.columns.endogenous]  # also those left out
-        back = natural_map(request.coding, request.fit_intercept, False)
-        matrix = (back.matrix @ basis[:, columns.regressors])[shown]
-        params = back.constant[shown] + matrix @ estimate.params[columns.regressors]
-        # degrees are those of the estimate that an error mainly comes from
-        main = np.argmax(np.abs(matrix) * np.sqrt(estimate.covariance.diagonal()), axis=1)
-        f = first_stage_f(estimate, columns, request.n, variation)
-        known = Covariance(
-            matrix @ estimate.covariance @ matrix.T, 0, np.zeros(len(params)),
-            (*request.remarks, *_warnings(estimate, f, len(columns.endogenous))),
-        )  # fmt: skip
         shown_names = tuple([names[j] for j in shown])
-        known = request.released_covariance(known, shown_names).representable(params, shown_names)
+        if isinstance(answers, str):
+            params, known = np.full(len(shown), np.nan), nothing_known(len(shown), answers)
+            tests = math.nan, (math.nan, self.columns.n_surplus)
+            curve = no_curve() if len(self.columns.endogenous) == 1 else None
+        else:
+            params, known, matrix = self._natural(answers, shown)
+            known = request.released_covariance(known, shown_names)
+            known = known.representable(params, shown_names)
+            tests = answers.tests(request.n)
+            curve = _curve(answers, request, float(matrix[-1, -1]))
         return TwoStage(
             params=params,
             bse=np.sqrt(known.matrix.diagonal()),
-            degrees_of_freedom=estimate.degrees[main],
+            degrees_of_freedom=known.degrees_of_freedom(np.eye(len(shown))),
             names=shown_names,
             response=self._response,
-            endogenous=tuple([names[j] for j in columns.endogenous]),
+            endogenous=tuple([names[j] for j in self.columns.endogenous]),
             instruments=tuple([names[j] for j in self.columns.excluded]),
             covariance=known.matrix,
-            first_stage_f=f,
-            overidentification=overidentification(estimate, columns),
+            first_stage_f=tests[0],
+            overidentification=tests[1],
             n_records=request.n,
             privacy=request.guarantee(),
             warnings=known.remarks,
-            curve=_curve(answers, request, float(matrix[-1, -1])),
+            curve=curve,
         )
+
+    def _natural(self, answers: Answers, shown: list[int]) -> tuple[Array, Covariance, Array]:
+        """Map the regressors' coefficients to original units; return them and the map."""
+        estimate, columns, basis, _ = answers
+        request = self.request
+        assert request.coding is not None
+        back = natural_map(request.coding, request.fit_intercept, False)
+        matrix = (back.matrix @ basis[:, columns.regressors])[shown]
+        params = back.constant[shown] + matrix @ estimate.params[columns.regressors]
+        meat = estimate.solution.meat
+        spread = VarianceNoise(None, 0.0, *meat, estimate.n, matrix @ estimate.step)
+        remarks = *request.remarks, *_warnings(answers, request.n)
+        covariance = matrix @ estimate.covariance @ matrix.T
+        known = Covariance(covariance, 0, np.zeros(len(params)), remarks, spread)
+        return params, known, matrix
 
 
 def _positions(roles: Roles, fit_intercept: bool) -> Columns:
@@ -298,47 +284,6 @@ def _positions(roles: Roles, fit_intercept: bool) -> Columns:
     first = int(fit_intercept)
     exogenous, excluded, endogenous = [[first + j for j in role] for role in roles]
     return Columns([*range(first), *exogenous], excluded, endogenous)
-
-
-def _budgets(rest: float) -> Budgets:
-    """Divide a mu over the queries of each kind, and over the steps."""
-    shares = SHARES["matrix"] * (1.0 + SECOND), SHARES["vector"], 2.0 * SHARES["histogram"]
-    steps = 1.0 - sum(shares)
-    matrix, vector, histogram = [rest * math.sqrt(share) for share in SHARES.values()]
-    parts = [rest * math.sqrt(steps * part) for part in STEPS]
-    return Budgets(matrix, vector, histogram, tuple(parts))
-
-
-class IVEstimate(NamedTuple):
-    """Estimate in coded units, the moments it solves, and their errors.
-
-    Moments are means of scores of whitened instruments; ``jacobian`` is minus their derivative, and
-    ``place`` the average of the points where they were released.  ``triangle`` is a factor of the
-    second moments of all columns.
-    """
-
-    params: Array
-    covariance: Array
-    degrees: Array
-    moment: Array
-    variance: Array
-    jacobian: Array
-    noise: float
-    place: Array
-    unsure: float
-    bound: float
-    #: Mean norm of scores that clipping removes.
-    bias: float
-    #: Variance of the moments in any direction that allows for the bias of clipping.
-    clipping: float
-    #: Standard deviation of a score, and the mean product of the residual and the last column.
-    spread: float
-    mixed: float
-    triangle: Array
-    #: Whitening of instruments; inverse of the map of the Gram matrix's release, and its noise.
-    whiten: Array
-    back: Array
-    gram_noise: float
 
 
 class Answers(NamedTuple):
@@ -349,81 +294,10 @@ class Answers(NamedTuple):
     basis: Array
     variation: float
 
-
-def _solve(
-    rows: PreconditionedQueries,
-    basis: Array,
-    columns: Columns,
-    moments: SecondMoments,
-    budget: Budgets,
-) -> IVEstimate:
-    """Solve the moment conditions by Newton steps from a pilot estimate, averaged but the first."""
-    k, x = columns.n_instruments, columns.regressors
-    triangle: Array = np.linalg.qr(moments.factor, mode="complete")[1]
-    whiten = np.asarray(np.linalg.inv(triangle[:k, :k]), dtype=np.float64)
-    jacobian = triangle[:k, x]
-    step = np.linalg.pinv(jacobian)
-    pilot = rows.mapped(basis @ moments.first).moment(moments.radius, PILOT_CAP, budget.vector)
-    response = moments.unfirst.T @ pilot.value
-    params = np.zeros(len(triangle))
-    params[x] = step @ (whiten.T @ response[:k])
-    instruments = rows.mapped(basis[:, :k] @ whiten)
-
-    def at(params: Array) -> Linearization:
-        return Linearization(basis @ params, LeastSquares(), raw=True)
-
-    bound, cut = _clipping_norm(instruments, at(params), budget)
-    asked, places, pooled = list[NoisyScore](), list[Array](), None
-    for i, mu in enumerate(budget.steps):
-        # the meat is free up to half of the score's mu (claim C17)
-        released = instruments.clipped(at(params), bound, mu, 0.5 * mu if i else 0.0)
-        pooled = pooled_mean(pooled, released.meat) if i else None
-        asked.append(NoisyScore(params[x], *released.gradient[:2]))
-        places.append(params)
-        params = params.copy()
-        params[x] += step @ released.gradient.value
-    asked, places = asked[1:], places[1:]  # the first step only reaches the neighbourhood
-    weights = inverse_variance_weights(asked, None, [])
-    place, score = weights @ np.array(places), weights @ np.array([one.score for one in asked])
-    params = place.copy()
-    params[x] = averaged_newton_point(
-        [one._replace(score=step @ one.score) for one in asked], weights, None
-    )
-    assert pooled is not None
-    noise, n, (meat, meat_noise) = averaged_noise(asked, weights), rows.n, pooled
-    variance = floor_eigenvalues(meat / n + noise**2 * np.eye(k), noise**2)[0]
-    clipping = (ASYMMETRY * cut) ** 2 / k
-    covariance = step @ (variance + clipping * np.eye(k)) @ step.T
-    unsure = meat_noise * (step**2).sum(axis=1) / n
-    return IVEstimate(
-        params=params,
-        covariance=covariance,
-        degrees=np.maximum(MIN_DEGREES, 2.0 / (unsure / covariance.diagonal()) ** 2),
-        moment=score - jacobian @ (params - place)[x],
-        variance=variance,
-        jacobian=jacobian,
-        noise=noise,
-        place=place,
-        unsure=meat_noise / n,
-        bound=bound,
-        bias=cut,
-        clipping=clipping,
-        spread=math.sqrt(max(float(np.trace(meat)) / k, noise**2)),
-        mixed=float(response[-1] - triangle[:, -1] @ (triangle @ params)),
-        triangle=triangle,
-        whiten=whiten,
-        back=moments.unfirst,
-        gram_noise=moments.noise,
-    )
-
-
-def _clipping_norm(
-    instruments: PreconditionedQueries, at: Linearization, budget: Budgets
-) -> tuple[float, float]:
-    """Release the norms of scores; return the norm that they are clipped at, and its bias."""
-    norms = released_norms(instruments, budget.histogram, at, "score", FINE)
-    n, k = instruments.n, instruments.dimension
-    return choose_clipping_norm(norms, noise_per_bound(n, budget.steps[1:]), k, n=n)
+    def tests(self, n: int) -> tuple[float, tuple[float, int]]:
+        """Return the first stage's F, and the test of over-identifying restrictions."""
+        f = first_stage_f(self.estimate.stage, self.columns, n, self.variation)
+        return f, overidentification(self.estimate, self.columns)
 
 
 def _curve(answers: Answers, request: FitRequest, unit: float) -> tuple[float, float, Any] | None:
@@ -439,12 +313,15 @@ def _curve(answers: Answers, request: FitRequest, unit: float) -> tuple[float, f
     return float(estimate.params[-1]) * unit, unit, (distances, statistics, freedom)
 
 
-def _warnings(estimate: IVEstimate, f: float, n_endogenous: int) -> list[str]:
+def _warnings(answers: Answers, n: int) -> list[str]:
     """Return the warnings that released numbers give rise to."""
-    remarks = []
+    remarks, solution = [], answers.estimate.solution
+    f, _ = answers.tests(n)
     if f < WEAK:
-        remarks.append((WEAK_ALONE if n_endogenous == 1 else WEAK_TOGETHER).format(f))
-    k = len(estimate.moment)
-    if may_bias(estimate.bias, math.sqrt(float(np.trace(estimate.variance)) / k), k):
-        remarks.append(CLIPPED.format(estimate.bound))
+        alone = len(answers.columns.endogenous) == 1
+        remarks.append((WEAK_ALONE if alone else WEAK_TOGETHER).format(f))
+    if solution.nonconvergence is not None:
+        remarks.append(NOT_CONVERGED.format(solution.bound))
+    if may_bias(solution.clipping_bias, solution.standard_error, len(solution.theta)):
+        remarks.append(CLIPPED.format(solution.bound))
     return remarks

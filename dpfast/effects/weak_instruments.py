@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from dpfast.effects.instrumental import Columns, IVEstimate
+    from dpfast.effects.moment_conditions import Columns, FirstStage, IVEstimate
 
 Array = NDArray[np.float64]
 
@@ -24,14 +24,14 @@ MAX_ENTRIES = 1_000_000
 GRID = np.concatenate([-np.geomspace(1e4, 1e-3, 4000), [0.0], np.geomspace(1e-3, 1e4, 4000)])
 
 
-def first_stage_f(estimate: IVEstimate, columns: Columns, n: int, variation: float) -> float:
+def first_stage_f(stage: FirstStage, columns: Columns, n: int, variation: float) -> float:
     """Compute the least F statistic of the excluded instruments over the endogenous regressors.
 
     With several endogenous regressors it is conditional: each is taken net of what the instruments
     predict of the others (Sanderson and Windmeijer 2016).  Their correction of the residual degrees
     of freedom is left out.  ``variation`` is the mean square of weights over their squared mean.
     """
-    triangle, k = estimate.triangle, columns.n_instruments
+    triangle, k = stage.triangle, columns.n_instruments
     n_ends = len(columns.endogenous)
     # rows of the factor: net of the exogenous columns, then of all instruments
     first, left_over = triangle[len(columns.exogenous) : k, k:], triangle[k:, k:]
@@ -44,7 +44,7 @@ def first_stage_f(estimate: IVEstimate, columns: Columns, n: int, variation: flo
         explained = float(np.sum((first @ contrast) ** 2))
         unexplained = max(float(np.sum((left_over @ contrast) ** 2)), 1e-12) * variation
         # the noise is that of whitened rows; back in units of the unwhitened regressor
-        noise = estimate.gram_noise**2 * float(np.sum((triangle[:, k:] @ contrast) ** 2))
+        noise = stage.noise**2 * float(np.sum((triangle[:, k:] @ contrast) ** 2))
         freedom = len(columns.excluded) - len(others)
         statistics.append(explained / (freedom * (unexplained / n + noise)))
     return min(statistics)
@@ -52,15 +52,19 @@ def first_stage_f(estimate: IVEstimate, columns: Columns, n: int, variation: flo
 
 def overidentification(estimate: IVEstimate, columns: Columns) -> tuple[float, int]:
     """Compute Hansen's J (1982), from moments that no coefficients can set to zero."""
-    freedom = len(columns.excluded) - len(columns.endogenous)
+    freedom = columns.n_surplus
     if freedom == 0:
         return math.nan, 0
-    allowance = estimate.clipping * np.eye(len(estimate.variance))
-    root = np.linalg.cholesky(estimate.variance + allowance)
-    derivative = np.linalg.solve(root, estimate.jacobian)
+    root = np.linalg.cholesky(estimate.solution.variance)
+    derivative = np.linalg.solve(root, estimate.stage.jacobian)
     moment = np.linalg.solve(root, estimate.moment)
     residual = moment - derivative @ np.linalg.lstsq(derivative, moment, rcond=None)[0]
     return float(residual @ residual), freedom
+
+
+def no_curve() -> tuple[float, float, tuple[Array, Array, int]]:
+    """Return the curve of an estimate that there is not: every coefficient is rejected."""
+    return math.nan, math.nan, (GRID, np.full(len(GRID), np.nan), 1)
 
 
 def anderson_rubin(
@@ -75,15 +79,16 @@ def anderson_rubin(
     E) back``: ``cov(E v) = s^2 (|v|^2 I + v v') / 2``.
     """
     distances = GRID * math.sqrt(float(estimate.covariance[-1, -1]))
-    n_exogenous, jacobian = len(columns.exogenous), estimate.jacobian
+    n_exogenous, stage = len(columns.exogenous), estimate.stage
+    jacobian = stage.jacobian
     # the directions of moments that no exogenous coefficient moves
     free = np.linalg.qr(jacobian[:, :n_exogenous], mode="complete")[0][:, n_exogenous:]
     moment = (estimate.moment - np.outer(distances, jacobian[:, -1])) @ free
     steps = _steps_from_place(estimate, columns, distances)
-    through = free.T @ estimate.whiten.T @ estimate.back[:, : columns.n_instruments].T
+    through = free.T @ stage.whiten.T @ stage.back[:, : columns.n_instruments].T
     projected, squared_steps = steps @ through.T, (steps**2).sum(axis=1)
     noise = (estimate.noise**2 + estimate.clipping) * np.eye(len(columns.excluded))
-    gram_noise = 0.5 * estimate.gram_noise**2
+    gram_noise = 0.5 * stage.noise**2
     inflation, sampling = _inflation(estimate, distances, variation), _sampling(estimate, free)
     statistics = np.empty(len(distances))
     for part in np.array_split(
@@ -106,12 +111,12 @@ def _steps_from_place(estimate: IVEstimate, columns: Columns, distances: Array) 
     The exogenous coefficients are those that solve their moments there.
     """
     n_exogenous, x = len(columns.exogenous), columns.regressors
-    exogenous, last = estimate.jacobian[:, :n_exogenous], estimate.jacobian[:, -1]
-    pair = np.stack([estimate.moment, -last], axis=1)
+    exogenous, last = np.split(estimate.stage.jacobian[:, [*range(n_exogenous), -1]], [-1], axis=1)
+    pair = np.column_stack([estimate.moment, -last])
     slopes = np.linalg.lstsq(exogenous, pair, rcond=None)[0]
     start, direction = (estimate.params - estimate.place)[x], np.append(slopes[:, 1], 1.0)
     start[:n_exogenous] += slopes[:, 0]
-    return np.asarray((start + np.outer(distances, direction)) @ estimate.back[:, x].T)
+    return np.asarray((start + np.outer(distances, direction)) @ estimate.stage.back[:, x].T)
 
 
 def _inflation(estimate: IVEstimate, distances: Array, variation: float | None) -> Array:
@@ -121,7 +126,7 @@ def _inflation(estimate: IVEstimate, distances: Array, variation: float | None) 
     whose scores are means of rows that go together as nobody knows: then an upper bound, by the
     triangle inequality.
     """
-    square = float(estimate.triangle[-1, -1] ** 2)
+    square = float(estimate.stage.triangle[-1, -1] ** 2)
     if variation is None:
         return np.asarray((1.0 + np.abs(distances) * math.sqrt(square) / estimate.spread) ** 2)
     change = distances * (distances * square - 2.0 * estimate.mixed)
@@ -130,7 +135,9 @@ def _inflation(estimate: IVEstimate, distances: Array, variation: float | None) 
 
 def _sampling(estimate: IVEstimate, free: Array) -> Array:
     """Return the sampling variance of moments along some directions, corrected for its noise."""
-    values, vectors = np.linalg.eigh(free.T @ estimate.variance @ free)
+    (meat, unsure), n, noise = estimate.solution.meat, estimate.n, estimate.noise**2
+    values, vectors = np.linalg.eigh(free.T @ meat @ free / n)
+    values = np.maximum(values, 0.0) + noise
     # the mean of a noisy inverse is too large: to second order, by E V^-1 E for noise E in V
-    values += 0.5 * estimate.unsure**2 * (len(values) + 1) / np.maximum(values, estimate.noise**2)
-    return np.asarray((vectors * np.maximum(values - estimate.noise**2, 0.0)) @ vectors.T)
+    values += 0.5 * (unsure / n) ** 2 * (len(values) + 1) / values
+    return np.asarray((vectors * (values - noise)) @ vectors.T)

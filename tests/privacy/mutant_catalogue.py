@@ -6790,6 +6790,7 @@ SMALL_AREAS = (
 )
 
 TWO_STAGE = "dpfast/effects/instrumental.py"
+MOMENTS = "dpfast/effects/moment_conditions.py"
 
 INSTRUMENTS = (
     plant(
@@ -6966,17 +6967,34 @@ INSTRUMENTS = (
         "units are bought with a ledger that nobody adds up",
         TWO_STAGE,
         ("tests/tables/test_two_stage.py::test_t7_receipts_add_up_to_the_total",),
-        "        self._scaling, rest = plan_scaling(request, mu)\n",
-        "        self._scaling, rest = plan_scaling(request, mu)\n"
+        "        self._scaling, rest = plan_scaling(request, mu, least=0.0)\n",
+        "        self._scaling, rest = plan_scaling(request, mu, least=0.0)\n"
         "        self._scaling._columns.ledger = request.with_account(request.account).ledger\n",
     ),
     plant(
         "products-of-scores-too-dear",
         "outer products of scores are asked for with the budget of the scores",
-        TWO_STAGE,
+        "dpfast/solvers/pcn/steps.py",
         ("tests/tables/test_two_stage.py::test_t7_receipts_add_up_to_the_total",),
-        "0.5 * mu if i else 0.0",
-        "1.0 * mu if i else 0.0",
+        "0.5 * mu if self.inference and counts else 0.0",
+        "1.0 * mu if self.inference and counts else 0.0",
+    ),
+    plant(
+        "pilot-of-two-stages-too-dear",
+        "the pilot of two stages is asked for with more than its part of the budget",
+        MOMENTS,
+        ("tests/tables/test_two_stage.py::test_t7_receipts_add_up_to_the_total",),
+        "mu = queries.budgets(0).vector * PILOT**0.5",
+        "mu = queries.budgets(0).vector * PILOT",
+    ),
+    plant(
+        "two-stages-end-by-an-exact-number",
+        "a call ends where the exact number of complete records is small, whatever was released",
+        TWO_STAGE,
+        ("tests/audit/test_thresholds.py",),
+        "        if ended := self._scaling.too_few():\n",
+        "        whole = np.isfinite(self.request.records.uncoded[0].X).all(axis=1).mean()\n"
+        "        if ended := self._scaling.too_few() or 'stopped after all' * int(whole < 0.9):\n",
     ),
     plant(
         "two-stages-not-charged",
@@ -7495,16 +7513,16 @@ EXACT_DECISIONS = (
         "a fit says that a column of the records does not vary",
         TWO_STAGE,
         THRESHOLDS,
-        "        moments = second_moments(rows.mapped(basis), budget, SECOND)\n",
-        "        moments = second_moments(rows.mapped(basis), budget, SECOND)\n        if not np.ptp(request.records.uncoded[0].X, axis=0).all():\n            request.remarks = (*request.remarks, 'an instrument does not vary')\n",
+        "        estimate = solve_moments(rows, basis, columns, moments, queries)\n",
+        "        estimate = solve_moments(rows, basis, columns, moments, queries)\n        if not np.ptp(request.records.uncoded[0].X, axis=0).all():\n            request.remarks = (*request.remarks, 'an instrument does not vary')\n",
     ),
     plant(
         "complete-records-of-two-stages",
         "a fit says that most records are missing by their exact number",
         TWO_STAGE,
         THRESHOLDS,
-        "        moments = second_moments(rows.mapped(basis), budget, SECOND)\n",
-        "        moments = second_moments(rows.mapped(basis), budget, SECOND)\n        if np.isfinite(request.records.uncoded[0].X).all(axis=1).mean() < 0.9:\n            request.remarks = (*request.remarks, 'most records are missing')\n",
+        "        estimate = solve_moments(rows, basis, columns, moments, queries)\n",
+        "        estimate = solve_moments(rows, basis, columns, moments, queries)\n        if np.isfinite(request.records.uncoded[0].X).all(axis=1).mean() < 0.9:\n            request.remarks = (*request.remarks, 'most records are missing')\n",
     ),
     plant(
         "complete-records-of-a-trial",

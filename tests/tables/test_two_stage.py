@@ -480,6 +480,54 @@ def test_columns_that_look_constant_are_left_out():
     assert any("constant" in said for said in found.warnings)
 
 
+# ---- calls that end early ------------------------------------------------------------------------
+
+
+def without_numbers(table, *names):
+    return table | {name: np.full(len(table["y"]), np.nan) for name in names}
+
+
+def constant(table, *names):
+    return table | {name: np.full(len(table["y"]), 3.0) for name in names}
+
+
+SENSELESS = {
+    "text": (without_numbers, ["z1"], 4000, "a number in"),
+    "a sample": (without_numbers, ["x"], 60_000, "a number in"),
+    "a constant regressor": (constant, ["x"], 4000, "x cannot be told"),
+    "constant instruments": (constant, ["z1", "z2"], 4000, "z1, z2 cannot be told"),
+}
+
+
+@each("case", SENSELESS)
+def test_a_senseless_call_ends_early_and_the_rest_is_returned(case, tmp_path):
+    spoil, names, n, said = SENSELESS[case]
+    table = spoil(population(n, np.random.default_rng(30)), *names)
+    ledger = dpfast.Ledger(2.0)
+    found = two_stage(FORMULA, table, privacy=1.0, ledger=ledger, noise=seeded(3))
+    (told,) = found.warnings
+    assert told.startswith("stopped after ") and said in told
+    assert found.names == ("intercept", "w", "x") and found.instruments == ("z1", "z2")
+    for values in (found.params, found.bse, found.conf_int(), found.anderson_rubin()):
+        assert np.isnan(values).all()
+    assert found.overidentification[1] == 1 and "stopped" in str(found.summary())
+    (entry,) = ledger.entries
+    drawn = sum(mu**2 for _, mu in found.privacy.entries)
+    assert entry.spend == GDP(1.0) and entry.returned == found.privacy.returned
+    assert entry.paid.mu**2 == pytest.approx(drawn, rel=1e-9) and drawn < 0.1
+    dpfast.saved.save(found, tmp_path / "found.json")
+    assert dpfast.saved.load(tmp_path / "found.json").privacy == found.privacy
+
+
+@pytest.mark.parametrize(("n", "mu"), [(1200, 1.0), (4000, 0.3)])
+def test_calls_with_records_go_on(n, mu):
+    for run in range(12):
+        table = population(n, np.random.default_rng(run))
+        table["z1"][: n // 4] = np.nan
+        found = two_stage(FORMULA, table, privacy=mu, noise=seeded(run))
+        assert not any(said.startswith("stopped") for said in found.warnings)
+
+
 REFUSED = [
     ({"formula": "y ~ x + w"}, "one bar"),
     ({"formula": "y ~ x + w | w"}, "as many instruments"),

@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.kernels.linalg import eigh
-from dpfast.solvers.pcn.clipping import choose_clipping_norm, mean_asymmetry, noise_per_bound
+from dpfast.solvers.pcn.clipping import (
+    ASYMMETRY,
+    choose_clipping_norm,
+    mean_asymmetry,
+    noise_per_bound,
+)
 from dpfast.solvers.pcn.covariance import bias_variance, one_sided_bias, with_removed_variance
 from dpfast.solvers.pcn.histogram import N_FINE_BINS, NormHistogram
-from dpfast.solvers.pcn.plan import ROUND, TINY, BudgetAllocation, Budgets
+from dpfast.solvers.pcn.plan import ROUND, BudgetAllocation, Budgets
 from dpfast.solvers.pcn.problem import Problem
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyMeat, NoisyScore
 from dpfast.solvers.pcn.search import cutting_plane
-from dpfast.solvers.pcn.second_moments import SecondMoments
 from dpfast.solvers.pcn.steps import AveragedNewton, NewtonSolution
 from dpfast.solvers.pcn.stopping import StoppingRule
 
@@ -34,11 +38,28 @@ class ScoreProblem(Problem, Protocol):
         """Release a histogram of the norms of whitened scores; costs ``mu`` (claim C60)."""
 
 
+class ReleasedHessian(Protocol):
+    """Facts about the released Hessian by which scores are whitened."""
+
+    @property
+    def known(self) -> Array:
+        """Part of each direction's curvature that is not noise."""
+
+    @property
+    def relative_error(self) -> float:
+        """Largest relative error of a Newton step that noise in the Hessian causes."""
+
+    @property
+    def change(self) -> float:
+        """Relative change of the Hessian over a step of length 1; 0 of linear equations."""
+
+
 class ScoreSolution(NamedTuple):
     """Solution in whitened coordinates, and the covariance of its error.
 
     ``back`` maps coordinates in which a Newton step is the score to whitened ones; ``variance`` and
-    ``meat`` are of the former.
+    ``meat`` are of the former.  ``average`` is the mean of the points whose scores count, and of
+    these scores.
     """
 
     theta: Array
@@ -51,27 +72,33 @@ class ScoreSolution(NamedTuple):
     n_hidden: int
     nonconvergence: Array | None
     steps: int
+    average: NoisyScore
 
 
 class ScoreQueries(NamedTuple):
-    """Division of a budget over the queries of a problem: two Grams, a vector and histograms."""
+    """Division of a budget over the queries of a problem: Grams, vectors and histograms."""
 
     allocation: BudgetAllocation
     n_histograms: int = 2
+    n_matrices: float = 2.0
+    n_vectors: float = 1.0
+    is_linear: bool = False
 
     def budgets(self, rounds: int) -> Budgets:
         """Divide the total for this number of rounds."""
         in_rounds = ROUND * rounds
-        return self.allocation.divided(2.0, 1.0 + in_rounds, self.n_histograms + in_rounds)
+        return self.allocation.divided(
+            self.n_matrices, self.n_vectors + in_rounds, self.n_histograms + in_rounds
+        )
 
     @property
     def max_rounds(self) -> int:
         """Largest number of rounds."""
-        return self.allocation.max_rounds(True)
+        return self.allocation.max_rounds(not self.is_linear)
 
     def refuse(self, rows: PreconditionedQueries) -> None:
         """Refuse budgets that a query would refuse; costs nothing."""
-        for rounds in (1, self.max_rounds):
+        for rounds in {min(1, self.max_rounds), self.max_rounds}:
             budget = self.budgets(rounds)
             vectors = budget.vector, budget.histogram, budget.round.vector
             steps = *vectors, *budget.steps, math.hypot(*budget.steps[1:])
@@ -100,14 +127,15 @@ def preliminary_rounds(
 def solve_scores(
     problem: ScoreProblem,
     start: Array,
-    constant: Array,
-    information: SecondMoments,
+    constant: Array | None,
+    information: ReleasedHessian,
     queries: ScoreQueries,
 ) -> ScoreSolution:
     """Choose the clipping norm of scores and take averaged Newton steps from a start.
 
     ``information`` is the Hessian by which scores are whitened.  Long scores have one sign along
-    ``constant``, the direction of a predictor of 1, as for other losses with a log link.
+    ``constant``, the direction of a predictor of 1, as for other losses with a log link.  It is
+    None where long scores may have either sign.
     """
     n, p = problem.n, start.size
     start, rounds = preliminary_rounds(
@@ -116,21 +144,20 @@ def solve_scores(
     budget = queries.budgets(rounds)
     norms = problem.norms(start, budget.histogram)
     noise = noise_per_bound(n, budget.steps[1:])
-    bound, bias = choose_clipping_norm(norms, noise, p, asymmetry=mean_asymmetry(p), n=n)
+    asymmetry = ASYMMETRY if constant is None else mean_asymmetry(p)
+    bound, bias = choose_clipping_norm(norms, noise, p, asymmetry=asymmetry, n=n)
     rule = StoppingRule(
-        math.sqrt(p / n)
-        + 0.5 * information.floor / max(float(information.values[0]), TINY)
-        + queries.allocation.small_sample_factor(),
-        0.5 * information.norms.mean_of_squares() / p**0.5,
+        math.sqrt(p / n) + information.relative_error + queries.allocation.small_sample_factor(),
+        information.change,
         norms.mean_square(bound),
     )
     newton = AveragedNewton(problem, start, bound, rule, None, True)
     solution = newton.solve(budget.steps, lambda theta, done: None)
     assert solution.meat is not None
     variances, vectors = eigh(solution.meat[0])
-    meat = with_removed_variance(
-        np.maximum(variances, 0.0), vectors, norms.clipped_square(bound, n), True
-    )
+    # where scores have either sign the allowance for bias covers what clipping removed
+    removed = 0.0 if constant is None else norms.clipped_square(bound, n)
+    meat = with_removed_variance(np.maximum(variances, 0.0), vectors, removed, True)
     root = np.eye(p) if solution.curvature is None else solution.curvature
     back = np.asarray(np.linalg.inv(root), np.float64)
     return ScoreSolution(
@@ -144,6 +171,7 @@ def solve_scores(
         n_hidden=int(np.count_nonzero(information.known <= 0.0)),
         nonconvergence=solution.nonconvergence,
         steps=solution.steps,
+        average=solution.average,
     )
 
 
@@ -152,7 +180,7 @@ def _variance(
     meat: Array,
     root: Array,
     start: Array,
-    constant: Array,
+    constant: Array | None,
     known: Array,
     clipping_bias: float,
     n: int,
@@ -163,7 +191,9 @@ def _variance(
     left = bias_variance(
         known, solution.noises, float(moved @ moved), np.full(p, np.inf), clipping_bias
     )
-    bias = one_sided_bias(clipping_bias, root @ constant, root @ solution.theta)
-    variance = meat / max(1, n - p) + bias @ bias.T
+    variance = meat / max(1, n - p)
+    if constant is not None:
+        bias = one_sided_bias(clipping_bias, root @ constant, root @ solution.theta)
+        variance = variance + bias @ bias.T
     variance.flat[:: p + 1] += solution.noise**2 + left
     return variance

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.solvers.pcn.histogram import FINE, NormHistogram, released_norms
 from dpfast.solvers.pcn.initial import FIRST_RADIUS
-from dpfast.solvers.pcn.plan import Budgets
+from dpfast.solvers.pcn.plan import TINY, Budgets
 from dpfast.solvers.pcn.precondition import precondition
 
 Array = NDArray[np.float64]
@@ -39,6 +39,16 @@ class SecondMoments(NamedTuple):
     def known(self) -> Array:
         """Part of each direction's second moment that is not noise."""
         return np.maximum(self.values - self.noise, 0.0) / np.maximum(self.values, self.floor)
+
+    @property
+    def relative_error(self) -> float:
+        """Relative error of a Newton step that noise causes, in the least clear direction."""
+        return 0.5 * self.floor / max(float(self.values[0]), TINY)
+
+    @property
+    def change(self) -> float:
+        """Relative change of the Hessian over a step of length 1, for scores of a log link."""
+        return 0.5 * self.norms.mean_of_squares() / len(self.values) ** 0.5
 
 
 def second_moments(

@@ -44,6 +44,8 @@ class NewtonSolution(NamedTuple):
     nonconvergence: Array | None
     overstated: Array | None
     scores: list[NoisyScore]
+    #: Weighted mean of the points whose scores count, and of these scores; its noise is ``noise``.
+    average: NoisyScore
 
 
 class AveragedNewton:
@@ -175,9 +177,7 @@ class AveragedNewton:
 
     def finalize(self) -> NewtonSolution:
         """Return the average with its noise, and the curvature that released numbers show."""
-        model, noise = self.model, self.scores[-1].noise
-        if self.n_averaged > 1 and self.weights is not None:
-            noise = averaged_noise(self.scores[-self.n_averaged :], self.weights)
+        model, average = self.model, self._average()
         if model and self.expected and self.start:  # no released number shows a larger one
             level, along_slopes = map(min, self.start[2:], self.expected[2:])
             if (level, along_slopes) != self.expected[2:]:
@@ -194,14 +194,24 @@ class AveragedNewton:
             self.curvature,
             min_meat,
             n_hidden,
-            noise,
+            average.noise,
             self.meat,
             [score.noise for score in self.scores[1 - self.n_before :]],
             self.done,
             None if model else nonconvergence_direction(counted),
             overstated,
             self.scores,
+            average,
         )
+
+    def _average(self) -> NoisyScore:
+        """Average the scores that count, and the points where they were released."""
+        if not (self.n_averaged > 1 and self.weights is not None):
+            return self.scores[-1]
+        counted, weights = self.scores[-self.n_averaged :], self.weights
+        points, scores = ([answer[i] for answer in counted] for i in (0, 1))
+        noise = averaged_noise(counted, weights)
+        return NoisyScore(weights @ np.array(points), weights @ np.array(scores), noise)
 
     @property
     def _hessian(self) -> Array:
