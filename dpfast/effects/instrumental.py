@@ -13,7 +13,6 @@ from dpfast.data.schema import Schema
 from dpfast.data.source import EVERYTHING
 from dpfast.effects.iv import TwoStage
 from dpfast.effects.moment_conditions import (
-    SECOND,
     Columns,
     IVEstimate,
     IVQueries,
@@ -43,7 +42,6 @@ from dpfast.scaling.remarks import STOPPED
 from dpfast.scaling.weight_unit import planned_weight_unit
 from dpfast.solvers.pcn.clipping import may_bias
 from dpfast.solvers.pcn.local import SUBSAMPLE_PART
-from dpfast.solvers.pcn.second_moments import second_moments
 
 Array = NDArray[np.float64]
 
@@ -195,8 +193,7 @@ class _Plan(Analysis[TwoStage]):
         })  # fmt: skip
         basis = self._basis(columns)
         queries = IVQueries.planned(rows.n, len(columns.all), request.mu_left(self._mu))
-        moments = second_moments(rows.mapped(basis), queries.budgets(0), SECOND)
-        estimate = solve_moments(rows, basis, columns, moments, queries)
+        estimate = solve_moments(rows, basis, columns, queries)
         return Answers(estimate, columns, basis, variation)
 
     def _unidentified(self) -> str:

@@ -52,11 +52,12 @@ class SecondMoments(NamedTuple):
 
 
 def second_moments(
-    rows: PreconditionedQueries, budget: Budgets, second: float = 1.0
+    rows: PreconditionedQueries, budget: Budgets, second: float = 1.0, balanced: bool = False
 ) -> SecondMoments:
     """Release a rough Gram matrix to whiten rows, then a precise one of whitened rows.
 
-    The latter costs so many times as much as the first.
+    The latter costs so many times as much as the first.  Its radius is the longest that noise
+    allows, or balances noise and what clipping removes.
     """
     mu = budget.matrix * second**0.5
     p, sample = rows.dimension, rows.subsample()
@@ -64,6 +65,9 @@ def second_moments(
     whiten, unwhiten, _, _ = precondition(sample.gram(radius, budget.matrix))
     norms = released_norms(sample.mapped(whiten), budget.histogram, None, "response", FINE)
     radius = min(norms.longest, max(budget._replace(matrix=mu).longest_radius(rows.n, p), radius))
+    if balanced:
+        noise = 2.0 * math.sqrt(p) / (rows.n * mu)  # of an eigenvalue, for a radius of 1
+        radius = min(radius, norms.choose_weight_radius(p, 1.0, noise))
     gram = rows.mapped(whiten).gram(radius, mu)
     inner, outer, values, floor = precondition(gram)
     return SecondMoments(
