@@ -35,6 +35,7 @@ constants.md | 3 | bench.constants --runs 6 --store | --runs 1 --only FIRST_PART
 counts.md | 0.5 | bench.counts --runs 200 | --quick
 coverage.md | 0.5 | bench.coverage --fits 2000 | --quick --sizes 500 --designs "linear, default R"
 effects.md | 1 | bench.effects --runs 100 --store | --runs 2 --only "a trial"
+instruments.md | 0.1 | bench.instruments --runs 40 --store | --runs 1 --only card
 kernels.md | 0.4 | bench limits --store | --quick
 kernels-zen4.md | 0.1 | bench.instruction_sets --store | --quick
 latency.md | 0.1 | bench latency --store | --quick
