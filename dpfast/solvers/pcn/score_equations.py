@@ -151,7 +151,8 @@ def solve_scores(
         information.change,
         norms.mean_square(bound),
     )
-    newton = AveragedNewton(problem, start, bound, rule, None, True)
+    updates = not queries.is_linear
+    newton = AveragedNewton(problem, start, bound, rule, None, True, updates)
     solution = newton.solve(budget.steps, lambda theta, done: None)
     assert solution.meat is not None
     variances, vectors = eigh(solution.meat[0])

@@ -52,7 +52,8 @@ class AveragedNewton:
     """Newton steps of clipped scores, averaged by inverse variance, until the budget is spent.
 
     A step has the parts of scikit-learn's ``NewtonSolver``.  The Hessian starts as the identity,
-    and follows the scores by BFGS updates where their change is above its noise.
+    and follows the scores by BFGS updates where their change is above its noise, unless
+    ``updates`` is False: the Jacobian of moments is not symmetric.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class AveragedNewton:
         stopping_rule: StoppingRule,
         model: CurvatureModel | None,
         inference: bool,
+        updates: bool = True,
     ) -> None:
+        self.updates = updates
         self.problem, self.model, self.inference = problem, model, inference
         self.stopping_rule, self.bound, self.theta = stopping_rule, bound, start
         self.expected = self.start = model.expected(self.theta, model.start) if model else None
@@ -121,7 +124,7 @@ class AveragedNewton:
         if self.expected:
             self.curvatures.append(self.expected)
         self.n_averaged += counts
-        if self.done > self.n_before:
+        if self.updates and self.done > self.n_before:
             updated = self._bfgs_update(*self.scores[-2:])
             if updated is not self.curvature:  # earlier scores are from too far away
                 self.curvature = updated
