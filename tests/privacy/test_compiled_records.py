@@ -18,8 +18,12 @@ from tests.loops import each
 records = pytest.importorskip("dpfast.kernels.records")
 
 HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC = range(4)
+OSTROVSKII_BACH = 5
 BOUNDED, MALLOWS, CLIP = range(3)
-LOSSES = {"huber": HUBER, "log-cosh": LOG_COSH, "pseudo-huber": PSEUDO_HUBER, "logistic": LOGISTIC}
+LOSSES = {
+    "huber": HUBER, "log-cosh": LOG_COSH, "pseudo-huber": PSEUDO_HUBER, "logistic": LOGISTIC,
+    "ostrovskii-bach": OSTROVSKII_BACH,
+}  # fmt: skip
 WEIGHTS = {"bounded": BOUNDED, "mallows": MALLOWS, "clip": CLIP}
 R, C, SIGMA = 1.7, 1.345, 0.8
 
@@ -104,7 +108,7 @@ def test_contributions_have_the_structure_the_claims_assume(loss, weighting, int
             slack * curvature_bound
         )
         # the coupling
-        if loss in ("log-cosh", "pseudo-huber"):
+        if loss in ("log-cosh", "pseudo-huber", "ostrovskii-bach"):
             assert h <= 1 - min(1.0, length) ** 2 + 2 * slack
         elif loss == "logistic":
             # h = 4 tau (1 - tau) times at most 1, tau at least the relative length
