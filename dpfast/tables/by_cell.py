@@ -98,7 +98,7 @@ class ByCell(Result):
 
     @property
     def possible_counts(self) -> Array:
-        """Counts in the range of their intervals: from 0 to as many as there are."""
+        """Counts from 0 to as many as there are, as their intervals; the shape is that of cells."""
         return np.clip(self.counts, 0.0, self._most)
 
     def _facts(self) -> dict[str, Any]:
