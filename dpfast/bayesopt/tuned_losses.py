@@ -26,10 +26,6 @@ from dpfast.privacy.rounding import ROUNDING_SUM
 #: factor of 1.014.
 SMALLEST, LARGEST, HALVINGS = -6.0, 6.0, 10
 
-#: Standard deviations of noise between all records and a quantile that a bisection asks for: one in
-#: 3,000 is otherwise led to powers of ten above all norms.
-CLEAR_SDS = 4.0
-
 #: Remark about a clip at the lower end of its range.
 NO_GRADIENT = (
     "{name} returned its smallest clip, {clip:.2g}: the losses of nearly all records look "
@@ -210,11 +206,9 @@ class WithPrivateClip(TunedLosses):
 def private_length(answers: Shares, share: float, mu: float) -> tuple[float, bool]:
     """Find a quantile of the records' norms by noisy bisection.
 
-    Where noise is too large to tell this quantile from the largest norm, it is a lower one, but not
-    below the median.  Returns the length, and False if it is the smallest possible one.
+    Returns the length, and False if it is the smallest possible one.
     """
     low, high = SMALLEST, LARGEST
-    share = min(share, max(0.5, 1.0 - CLEAR_SDS * answers.receipt(mu).noise_scale))
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         if answers.excess(10.0**middle, share, mu).value[0] < 0.0:

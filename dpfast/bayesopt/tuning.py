@@ -38,6 +38,11 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 
+#: Standard deviations of noise between all records and the quantile that :func:`private_clip` asks
+#: for.  One in 3,000 answers is otherwise led to powers of ten above all norms.  A search asks for
+#: its own quantile: of losses with a long tail, lower ones made its regret twice as large.
+CLEAR_SDS = 4.0
+
 NO_CLIP = (
     "clip was not given, so it is 1: if many records' gradients are longer, a search may end worse "
     "than it began. dpfast.bayesopt.private_clip estimates a clip."
@@ -241,7 +246,9 @@ def private_clip(
         for point in points[1:]:
             values.append(losses(point))
         pilot_search.add(batch)
-        clip, nonzero = private_length(values.norms(pilot_search.weights()), share, mu)
+        norms = values.norms(pilot_search.weights())
+        clear = max(0.5, 1.0 - CLEAR_SDS * norms.receipt(mu).noise_scale)
+        clip, nonzero = private_length(norms, min(share, clear), mu)
         if not nonzero:  # a released number
             message = NO_GRADIENT.format(name="private_clip", clip=clip)
             warnings.warn(message, DpfastWarning, stacklevel=2)
