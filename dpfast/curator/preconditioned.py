@@ -88,9 +88,8 @@ class PreconditionedQueries:
         columns = records.n_covariates + int(self._intercept)
         self.n = curator.n
         self.dimension = columns if matrix is None else matrix.shape[1]
-        layout, row_length = curator._layout, self.dimension // records.parts
         #: Layout of sums of transformed rows.
-        self._layout = layout._replace(row=row_length, mapped=matrix is not None)
+        self._layout = curator._layout._replace(row=self.dimension, mapped=matrix is not None)
         self._rotated: Any = None
         if (
             matrix is not None

@@ -69,9 +69,6 @@ class Records:
     #: True if the kernels computed these records from others.
     seen = False
 
-    #: Number of equally long parts of a row, which are summed separately.
-    parts = 1
-
     #: True if secret random samples can be taken.
     can_be_partitioned = True
 
@@ -159,10 +156,9 @@ class Records:
 
     def _summed(self, row: int) -> tuple[int, int, int, int, int, bool, bool]:
         """Return public facts about a sum of ``row`` numbers per record, and how it is added."""
-        n_entries = row // self.parts  # at once: more columns are not always more roundings
         largest = max(self.block_sizes)
         flags = (self.excess, self.means, self.seen)
-        return (self.n, n_entries, largest, self.additions, *flags)
+        return (self.n, row, largest, self.additions, *flags)
 
     def _in_units(self, scales: Any, coding: Coding) -> Records:
         """Return the records in released units, with the coding that documents them."""
