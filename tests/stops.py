@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,15 @@ def stopped(result: Any, ledger: Any = None) -> bool:
     if ledger is not None:
         (entry,) = ledger.entries
         assert 0.0 < entry.paid.mu**2 < 0.1 * entry.charged.mu**2
-        assert entry.paid == ledger.spent
-        assert entry.returned == result.privacy.returned
+        returns_only_the_rest(result, ledger)
     return True
+
+
+def returns_only_the_rest(result: Any, ledger: Any) -> None:
+    """Check that the ledger kept what every draw of its only call cost, and returned the rest."""
+    (entry,) = ledger.entries
+    drawn = math.fsum(mu**2 for _, mu in result.privacy.entries)
+    assert 0.0 < drawn <= entry.paid.mu**2 * (1.0 + 1e-12)
+    assert entry.paid.mu < entry.charged.mu
+    assert entry.paid == ledger.spent
+    assert entry.returned == result.privacy.returned

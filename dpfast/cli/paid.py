@@ -22,7 +22,7 @@ from dpfast.fit_requests.request import hide_row_details
 from dpfast.inference.composition import plain_spend
 from dpfast.inference.degrees import UNCOUNTED, coverage
 from dpfast.inference.rendering.plain import plain
-from dpfast.scaling.remarks import STOPPED
+from dpfast.scaling.remarks import says_incomplete
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -295,8 +295,8 @@ def _is_empty(fields: dict[str, Any]) -> bool:
     by_level = [fit for fit in fields.get("fits", ()) if fit is not None]
     if by_level:
         return all(_is_empty(fit) for fit in by_level)
-    warnings = fields.get("warnings", ())
-    return UNCOUNTED in warnings or any(said.startswith(STOPPED) for said in warnings)
+    warnings = [*fields.get("warnings", ()), fields.get("stopped", "")]
+    return UNCOUNTED in warnings or any(map(says_incomplete, warnings))
 
 
 #: Message beside a result whose released count of usable records is zero.

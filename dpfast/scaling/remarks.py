@@ -32,6 +32,9 @@ OUT_OF_RANGE = {
 STOPPED = "stopped after "
 ENDED = "stopped after its counts"
 
+#: Of a call that ended because hardly any record is complete.
+NEEDED = " At this budget such a call needs at least some {:,.0f} records."
+
 
 class Requirement(NamedTuple):
     """What a complete record has beside numbers, what others have instead, and advice."""
@@ -90,10 +93,12 @@ def stopped_remark(
     share: float, counted: tuple[float, float], n: int, *about: Any, least: float
 ) -> str:
     """Say that a call stopped after its counts, with how much of the budget, and why."""
-    return (
-        f"{_stopped_after(share)}{_incomplete(counted, n, *about)} "
-        f"At this budget such a call needs at least some {least:,.0f} records."
-    )
+    return f"{_stopped_after(share)}{_incomplete(counted, n, *about)}{NEEDED.format(least)}"
+
+
+def says_incomplete(warning: str) -> bool:
+    """Say whether a warning is of a call that ended because hardly any record is complete."""
+    return warning.startswith(STOPPED) and NEEDED.partition("{")[0] in warning
 
 
 def stopped_levels_remark(

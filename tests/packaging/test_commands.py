@@ -338,8 +338,10 @@ def test_fits_by_level_end_with_it_where_no_level_has_a_usable_record(
     schema = dpfast.Schema(columns | {"k": dpfast.Categorical(["q", "r"])})
     (tmp_path / "s.toml").write_text(schema.to_toml())
     main(["ledger", "create", "l.ledger", "--mu", "4"])
-    for response, code in (("y", 0), ("t", 5)):
-        request = f'{{"analysis": "fits", "formula": "{response} ~ x", "by": "k", "share": 0.25}}'
+    # the last has usable records, but too few in each level
+    for response, least, code in (("y", 0, 0), ("t", 0, 5), ("y", 3000, 0)):
+        request = f'''{{"analysis": "fits", "formula": "{response} ~ x", "by": "k",
+        "least": {least}, "share": 0.25}}'''
         run = ["run", request, "--data", "x.csv", "--schema", "s.toml", "--ledger", "l.ledger"]
         assert main([*run, "--seed", "3"]) == code
         assert ("0 usable records" in capsys.readouterr().err) == (code == 5)

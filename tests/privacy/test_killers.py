@@ -223,11 +223,13 @@ READERS = (
     "regression/exact.py",
     "fit_requests/request.py",  # a Design's X, on its way to the records
     "regression/formula.py",  # the same
+    "regression/many.py",  # the same, for each of several responses
     "studies/quotes.py",  # of a public table
     "tables/subgroups.py",  # a Design's X, on its way to the records
     "tables/absorbed.py",  # the same
     "tables/small_areas.py",  # the same
     "effects/hazards.py",  # the same
+    "effects/treatment_inputs.py",  # the same
     "bayesopt/sklearn_losses.py",  # lists as arrays, for the caller's estimator
     "estimators/base.py",
     "estimators/validation.py",
