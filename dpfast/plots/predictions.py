@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpfast.arguments import did_you_mean, flag
-from dpfast.data.columns import column, column_names, is_table
+from dpfast.data.columns import column, column_names, is_table, numbers
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.degrees import coverage
 from dpfast.inference.results import Fit
@@ -59,7 +59,7 @@ def prediction_plot(
     if not is_table(rows):
         raise InvalidInput(f"rows must be a table of public rows; received {described(rows)}.")
     level = coverage(level)
-    at = np.asarray(_column(rows, x, "x"), dtype=np.float64)
+    at = numbers(_column(rows, x, "x"), x)
     values = fit.predict(rows)
     ends = fit.predict_interval(rows, level, new_response=flag(new_response, "new_response"))
     groups = np.zeros(len(at)) if by is None else np.asarray(_column(rows, by, "by"))

@@ -213,7 +213,12 @@ class _Goodness(Analysis[GoodnessOfFit]):
             source, None, account, fit_intercept=intercept, noise=noise, instead=INSTEAD
         )
         names = fit.names[int(intercept) :]
-        if tuple(request.column_names) != tuple(names) or request.coding is not None:
+        if request.coding is not None:
+            raise InvalidInput(
+                "a design holds records in coded units. Pass the formula and the table, with "
+                "schema=..., as they were passed to dpfast.fit."
+            )
+        if tuple(request.column_names) != tuple(names):
             raise InvalidInput(
                 f"the fit has the columns {list(names)}, and these records "
                 f"{list(request.column_names)}. Pass what was passed to dpfast.fit."
@@ -304,6 +309,11 @@ def moments(answer: Answer, weight: float) -> tuple[Array, Array, float, float]:
 
 def _kind_and_units(fit: Fit) -> tuple[bool, tuple[float, tuple[float, float]]]:
     """Say whether the response is 0 or 1, and return scales of errors and of the response."""
+    if missing := [name for name, at in zip(fit.names, fit.params, strict=True) if np.isnan(at)]:
+        raise InvalidInput(
+            f"the fit has no estimate (NaN) of {missing}, so that it predicts no record. Fit more "
+            "records or fewer columns, or with a larger budget."
+        )
     if fit._linked:
         kind = kind_of(fit._linked)
         if kind is None or not kind.binary_response:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import flag
+from dpfast.data.coding import Design
 from dpfast.data.columns import column, column_names, is_table
 from dpfast.data.records import Records, as_records
 from dpfast.data.source import Source, source_of
@@ -76,7 +77,8 @@ def fit_many(
     ----------
     X : str, array-like of shape (n, q) or data frame
         Covariates.  Or a formula with one or several responses, ``"cbind(log(wage), hours) ~ educ +
-        C(region)"``, of a table in the place of y.
+        C(region)"``, of a table in the place of y.  Or, with ``y=None``, :func:`dpfast.records` or
+        a design, which hold their response.
     y : array-like of shape (n,) or (n, K), or data frame
         One response for all fits, or a column for each fit.
     loss : str, Loss or Objective
@@ -273,12 +275,14 @@ def _read(X: Any, y: Any) -> _Design:
     if isinstance(X, str):
         return _read_formula(X, y)
     source = source_of(X, None)
-    if isinstance(source.covariates, Records) or source.response is not None or y is None:
+    if isinstance(source.covariates, Design) and source.response is None and y is None:
+        return _Design(source, [], None)
+    if isinstance(source.covariates, Records) or (source.response is None) == (y is None):
         raise InvalidInput(
             "fit_many(X, y, ...) takes the covariates as X and the responses as y, in memory, or a "
             f"formula and a table; received {type(X).__name__} and {type(y).__name__}."
         )
-    first, *others = _columns_of(y)
+    first, *others = _columns_of(source.response if y is None else y)
     return _Design(source.but(response=first), others, None)
 
 

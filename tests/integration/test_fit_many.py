@@ -113,6 +113,20 @@ REFUSED = {
 }
 
 
+def test_records_and_designs_are_taken_as_fit_takes_them():
+    named = dpfast.records(X, names=[f"c{k}" for k in range(X.shape[1])])
+    by_name = dpfast.fit_many(named, Y, privacy_each=9.0, noise=dpfast.SeededNoise(3))
+    plain = dpfast.fit_many(X, Y, privacy_each=9.0, noise=dpfast.SeededNoise(3))
+    np.testing.assert_array_equal(by_name.params, plain.params)
+    assert by_name[1].names[1] == "c0"
+    schema = dpfast.Schema({"a": dpfast.Numeric(-9, 9), "y": dpfast.Numeric(-99, 99)})
+    design = schema.encode({"a": X[:, 0], "y": Y[:, 0]}, ["a"], "y")
+    (found,) = dpfast.fit_many(design, None, privacy_each=9.0, noise=dpfast.SeededNoise(3))
+    alone = dpfast.fit(design, privacy=9.0, noise=dpfast.SeededNoise(3))
+    np.testing.assert_array_equal(found.params, alone.params)
+    assert found.names == alone.names == ("intercept", "a")
+
+
 @pytest.mark.filterwarnings("ignore")
 @each("name", sorted(REFUSED))
 def test_what_is_public_is_refused_before_the_first_charge(name):

@@ -155,6 +155,13 @@ def test_other_columns_and_counts_are_refused_before_the_charge():
     weighted = dpfast.records(X, y, sample_weight=np.ones(3000))
     with pytest.raises(InvalidInput, match="without weights"):
         goodness_of_fit(fit, weighted, privacy=1.0, ledger=ledger)
+    schema = dpfast.Schema({"a": dpfast.Numeric(-4, 4), "y": dpfast.Numeric(-9, 9)})
+    design = schema.encode({"a": X[:, 0], "y": y}, ["a"], "y")
+    with pytest.raises(InvalidInput, match="coded units"):
+        goodness_of_fit(fit, design, privacy=1.0, ledger=ledger)
+    weak = dpfast.fit(X[:60], y[:60], privacy=1.0, noise=seeded())
+    with pytest.raises(InvalidInput, match="no estimate"):
+        goodness_of_fit(weak, X, y, privacy=1.0, ledger=ledger)
     counts = dpfast.fit(X, np.floor(np.abs(y)), "poisson", privacy=1.0, noise=seeded())
     with pytest.raises(InvalidInput, match="fit of poisson"):
         goodness_of_fit(counts, X, y, privacy=1.0, ledger=ledger)
