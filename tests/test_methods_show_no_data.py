@@ -54,6 +54,7 @@ def study():
 MAKERS = {
     "Fit": lambda: flat(dpfast.fit)(**CALLS["fit"]),
     "Minimum": lambda: flat(dpfast.minimize)(**CALLS["minimize"]),
+    "GoodnessOfFit": lambda: flat(dpfast.regression.goodness_of_fit)(**CALLS["goodness_of_fit"]),
     "Plan": lambda: PLANNED,
     "Quantile": dpfast.Quantile,
     "Study": study,
@@ -96,6 +97,7 @@ RIGHT: dict[str, Any] = {
     "total": 1.0,
     "used": ["a"], "value": 0.0, "values": Y, "x": Y, "y": Y,
 }  # fmt: skip
+WEIGHTED: dict[str, Any] = {"weights": "x", "largest_weight": 3.0, "least": 0.0}
 PRICE: dict[str, Any] = {"share": 0.9, "mu": None, "name": None}
 OWN: dict[str, dict[str, Any]] = {
     "Categorical.codes": {"values": ["a"] * 60},
@@ -113,7 +115,7 @@ OWN: dict[str, dict[str, Any]] = {
     "QuantileFits.fit_of": {"tau": 0.3},
     "QuantileFits.summary": {"simultaneous": True},
     "Schema.draft": {"source": TABLE},
-    "Study.counts": {**PRICE, "by": "a", "least": 0.0},
+    "Study.counts": {**PRICE, **WEIGHTED, "by": "a"},
     "Study.absorbed": {**PRICE, "formula": "b ~ x | a"},
     "Study.cox": {**PRICE, "formula": "b ~ x", "event": "a", "cuts": [1.0], "unit": None},
     "Study.effect": {
@@ -129,8 +131,14 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "Study.fit": {**PRICE, "formula": "v ~ a", "loss": "log-cosh"},
     "Study.fits": {**PRICE, "formula": "b ~ x", "by": "a", "loss": "least-squares", "least": 0.0},
-    "Study.means": {**PRICE, "columns": "v", "by": "a", "least": 0.0},
-    "Study.quantiles": {**PRICE, "column": "v", "by": "a", "probabilities": [0.5], "least": 0.0},
+    "Study.means": {**PRICE, **WEIGHTED, "columns": "v", "by": "a"},
+    "Study.quantiles": {
+        **PRICE,
+        **WEIGHTED,
+        "column": "v",
+        "by": "a",
+        "probabilities": [0.5],
+    },
     "Study.two_stage": {**PRICE, "formula": "b ~ a | x"},
     "ZCDP.within": {"budget": dpfast.ZCDP(1.0)},
     "bayesopt.Tuner.tell": {"values": np.zeros((2, 60))},

@@ -22,7 +22,7 @@ from dpfast.estimators import DPHuberRegressor
 from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.composition import composed
 from dpfast.inference.guarantees import group_relation
-from dpfast.inference.refused import REFUSED
+from dpfast.inference.refused import PAID, QUERY, RECORDS, REFUSED
 from dpfast.inference.rendering.page import page
 from dpfast.inference.rendering.transcript import (
     BEGIN,
@@ -507,9 +507,17 @@ def test_names_of_statsmodels(fit):
     assert fit.nobs == 4000
 
 
+#: Words of each reason: what one value for each record, a query, or a query with a price is told.
+WORDS = {
+    RECORDS: "has a value for each record",
+    QUERY: "is a query about the records",
+    PAID: r"was not asked for, and costs .* dpfast\.regression\.goodness_of_fit\(fit, ",
+}
+
+
 @each("name", REFUSED)
 def test_what_would_cost_budget_is_refused_with_the_reason(fit, name):
-    with pytest.raises(InferenceUnavailable, match=rf"^{name} (is a query|has a value for each)"):
+    with pytest.raises(InferenceUnavailable, match=rf"^{name} {WORDS[REFUSED[name]]}"):
         getattr(fit, name)
     assert not hasattr(fit, name)
 

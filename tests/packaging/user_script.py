@@ -71,6 +71,7 @@ NAMES: list[object] = [
     dpfast.estimators,
     dpfast.fit,
     dpfast.fit_formula,
+    dpfast.fit_many,
     dpfast.fit_quantiles,
     dpfast.minimize,
     dpfast.nonprivate_fit,

@@ -50,6 +50,8 @@ RIGHT_OF = {
     "Poisson": {"largest_mean": 4.0},
     "Study": {"data": {"a": X[:, 0]}, "privacy": 1.0},
     "estimate_kl": {"objective": "cauchy", "scale": 1.0, "n_rays": 2},
+    "noisy_gradient_descent": {"steps": 5},
+    "noisy_newton": {"steps": 5},
     "nonprivate_fit": {"y": Y, "loss": "log-cosh", "scale": 1.0},
     "nonprivate_minimize": {"objective": "cauchy", "scale": 1.0},
     "plan": {"n": 3_000_000, "p": 2, "privacy": 1.0, "loss": "log-cosh", "scale": 1.0},

@@ -33,7 +33,7 @@ Y = X @ [1.0, 0.5] + 0.1 * RNG.normal(size=N)
 TREATED = (Y > 0.0).astype(float)
 MANY = RNG.uniform(-1.0, 1.0, (4000, 1))
 TABLE = {"a": X[:, 0], "b": X[:, 1], "y": Y, "text": np.array(["u", "v"] * (N // 2)),
-         "tenth": np.arange(N) % 10}  # fmt: skip
+         "tenth": np.arange(N) % 10, "event": TREATED, "time": 1.5 + Y}  # fmt: skip
 NUMBER = dpfast.Numeric(-2.0, 2.0)
 SCHEMA = dpfast.Schema(dict.fromkeys(("a", "b", "y", "text", "absent"), NUMBER))
 HALVES = dpfast.Schema(SCHEMA.columns | {"text": dpfast.Categorical(["u", "v"])})
@@ -179,7 +179,13 @@ CALLS = {
     ),
     "cox": (
         dpfast.effects.cox,
-        {"formula": "y ~ a", "table": TABLE, "event": "b", "cuts": [1.0, 2.0], "privacy": 20.0},
+        {
+            "formula": "time ~ a",
+            "table": TABLE,
+            "event": "event",
+            "cuts": [1.0, 2.0],
+            "privacy": 20.0,
+        },
     ),
     "standardize": (dpfast.standardize, {"X": X, "y": Y, "privacy": 9.0}),
 }
@@ -463,8 +469,8 @@ TWICE = {
         {"formula": "y ~ a + y | text"},
     ],
     "cox": [
-        {"formula": "y ~ a + b"},
-        {"formula": "y ~ a + I(b ** 2)"},
+        {"formula": "y ~ a + event"},
+        {"formula": "y ~ a + I(event ** 2)"},
         {"formula": "y ~ a", "event": "y"},
         {"formula": "y ~ a + y"},
     ],
