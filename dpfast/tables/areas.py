@@ -31,7 +31,7 @@ class SmallAreas(Result):
         Areas, a row of every table for each; names of the coefficients.
     params, bse : ndarray of shape (areas, p)
         Empirical Bayes estimates and their standard errors: sampling, privacy noise, and what
-        varies between areas.  NaN where suppressed.
+        varies between areas.  NaN where suppressed, and for columns that look constant.
     mean, mean_covariance : ndarray of shape (p,) and (p, p)
         Mean of the coefficients over areas, and the covariance of its error.
     between : ndarray of shape (p, p)

@@ -15,6 +15,7 @@ from dpfast.data.schema import Schema
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest
+from dpfast.inference.degrees import BEYOND, LARGEST, SMALLEST, Covariance
 from dpfast.inference.natural import NaturalMap, natural_map
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
@@ -221,7 +222,9 @@ class _SmallAreas(Analysis[SmallAreas]):
         )
         spreads, centres = np.ones(n_areas), np.zeros((n_areas, d))
         none = Correction(np.zeros(d), 0.0, 1.0)
-        self._map = np.eye(d)
+        self._map, undetected = np.eye(d), request.undetected
+        # a column that looks constant is left out: of the others nothing is clipped for it
+        self._kept = np.array([float(name not in undetected) for name in self.names])
         first = self._released(areas, centres, spreads, 0)
         found = posterior_of(first, centres, spreads, none)
         whitening, back = _whitening(first.total[:d, :d])
@@ -236,11 +239,20 @@ class _SmallAreas(Analysis[SmallAreas]):
         """Release the Gram matrices of the k-th query."""
         squared_radius = self._squared_radii[k]
         answer = areas.grams(
-            self._map, centres, spreads, math.sqrt(squared_radius), self._mu[k], pooled=k == 2
+            self._kept[:, None] * self._map,
+            centres,
+            spreads,
+            math.sqrt(squared_radius),
+            self._mu[k],
+            pooled=k == 2,
         )
         noise = answer.noise_scale * squared_radius * math.sqrt(0.5)
         size = len(self.names) + 1
-        return Released(unpacked(answer.value, size, squared_radius), noise)
+        matrices = unpacked(answer.value, size, squared_radius)
+        left_out = np.flatnonzero(self._kept == 0.0)  # now as white columns, without their noise
+        matrices[:, left_out], matrices[:, :, left_out] = 0.0, 0.0
+        matrices[:, left_out, left_out] = matrices[:, :1, 0]
+        return Released(matrices, noise)
 
     def _correction(self, clipped: Array, pooled: Released) -> Correction:
         """Compare sums over all areas with those that are hardly clipped."""
@@ -270,7 +282,8 @@ class _SmallAreas(Analysis[SmallAreas]):
         request = self.request
         assert request.coding is not None
         units = natural_map(request.coding, True, False)
-        to_own = NaturalMap(units.matrix @ self._map, units.constant)
+        dropped = self._kept == 0.0
+        to_own = NaturalMap(units.matrix @ (self._kept[:, None] * self._map), units.constant)
         counts, count_noise = self._counted
         covariances = to_own.matrix @ answers.covariances @ to_own.matrix.T
         prior = answers.prior
@@ -281,8 +294,19 @@ class _SmallAreas(Analysis[SmallAreas]):
             *[small] * (self._gram_noise > MAX_GRAM_NOISE),
         )
         suppressed = (counts < self.least) & (self.least > 0.0)  # without a rule all are shown
-        params = to_own.params(answers.params)
-        bse = np.sqrt(np.einsum("kii->ki", covariances))
+        params, mean = to_own.params(answers.params), to_own.params(prior.mean)
+        params[:, dropped], mean[dropped] = np.nan, np.nan
+        of_mean = to_own.matrix @ prior.mean_covariance @ to_own.matrix.T
+        between = to_own.matrix @ prior.covariance @ to_own.matrix.T
+        variances = np.stack([of_mean.diagonal(), between.diagonal(), *_diagonals(covariances)])
+        known = request.released_covariance(
+            Covariance(of_mean, 0, np.zeros(len(mean)), remarks), self.names
+        )
+        beyond = _beyond_float64(variances, np.stack([mean, mean, *params])) & ~dropped
+        if beyond.any():
+            known = known.without(beyond, BEYOND.format([*np.array(self.names)[beyond]]))
+        lost = np.isnan(known.matrix.diagonal())
+        bse = np.sqrt(np.where(lost, np.nan, _diagonals(covariances)))
         params[suppressed], bse[suppressed] = np.nan, np.nan
         return SmallAreas(
             by=self.by,
@@ -290,16 +314,28 @@ class _SmallAreas(Analysis[SmallAreas]):
             names=self.names,
             params=params,
             bse=bse,
-            mean=to_own.params(prior.mean),
-            mean_covariance=to_own.matrix @ prior.mean_covariance @ to_own.matrix.T,
-            between=to_own.matrix @ prior.covariance @ to_own.matrix.T,
+            mean=mean,
+            mean_covariance=known.matrix,
+            between=np.where(lost | lost[:, None], np.nan, between),
             counts=counts,
             count_noise=count_noise,
             least=self.least,
             n_records=request.n,
             privacy=request.guarantee(),
-            remarks=remarks,
+            remarks=known.remarks,
         )
+
+
+def _diagonals(matrices: Array) -> Array:
+    """Return the diagonals of matrices."""
+    return np.einsum("kii->ki", matrices)
+
+
+def _beyond_float64(variances: Array, params: Array) -> NDArray[np.bool_]:
+    """Say of which coefficients a variance or an estimate is beyond float64."""
+    with np.errstate(all="ignore"):
+        held = (variances >= SMALLEST) & (variances <= LARGEST) & np.isfinite(params)
+    return np.asarray(~held.all(axis=0))
 
 
 def _whitening(gram: Array) -> tuple[Array, Array]:

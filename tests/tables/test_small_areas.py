@@ -245,3 +245,30 @@ def test_offsets_are_subtracted():
     offset = 3.0 * np.random.default_rng(0).normal(size=len(table["g"]))
     moved = dpfast.records(table | {"y": table["y"] + offset, "o": offset}, offset="o")
     np.testing.assert_allclose(of(moved, 60, 1.0).params, of(table, 60, 1.0).params, atol=1e-6)
+
+
+def test_a_column_that_looks_constant_is_left_out_and_the_others_are_as_without_it():
+    """Rows were clipped for its noise, and its slope had an interval."""
+    table, _ = population(20, 300, 0)
+    alone = of(table, 20, 3.0)
+    constant = table | {"c": np.full(len(table["x"]), 3.0)}
+    found = small_areas("y ~ x + c", constant, "g", schema=schema(20), privacy=3.0, noise=seeded())
+    assert np.isnan(found.bse[:, 2]).all()
+    assert np.isnan(found.mean[2])
+    assert np.isnan(found.mean_covariance[2]).all()
+    assert np.isnan(found.between[:, 2]).all()
+    assert "c looks constant" in found.warnings[0]
+    assert (found.bse[:, :2] < 2.0 * alone.bse).all()
+    assert np.abs(found.mean[:2] - alone.mean).max() < 0.1
+
+
+@pytest.mark.parametrize("unit", [1e290, 1e160, 1e-170])
+def test_a_variance_that_no_float_holds_is_nan_and_named(unit):
+    """Diagonals were minus infinity, of which a summary takes the root."""
+    table, _ = population(20, 300, 0)
+    found = of(table | {"y": table["y"] * unit}, 20, 3.0)
+    with np.errstate(all="raise"):
+        assert str(found.summary())
+    assert np.isnan(found.bse).all()
+    assert np.isnan(found.mean_covariance).all()
+    assert any("beyond what float64 holds" in said for said in found.warnings)
