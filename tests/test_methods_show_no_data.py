@@ -139,6 +139,7 @@ OWN: dict[str, dict[str, Any]] = {
         "by": "a",
         "probabilities": [0.5],
     },
+    "Study.rehearse": {"like": {"a": [1.0, 0.0] * 30}},
     "Study.two_stage": {**PRICE, "formula": "b ~ a | x"},
     "ZCDP.within": {"budget": dpfast.ZCDP(1.0)},
     "bayesopt.Tuner.tell": {"values": np.zeros((2, 60))},
@@ -148,7 +149,7 @@ OWN: dict[str, dict[str, Any]] = {
 #: Argument and kind of value that are what the argument is for: paths, labels and budgets.
 PUBLIC_VALUES = {
     ("path", "a word"), ("source", "a word"), ("label", "a word"), ("spend", "scalar"),
-    ("total", "scalar"),
+    ("total", "scalar"), ("like", "a word"), ("like", "bytes"),
 }  # fmt: skip
 
 #: Methods with nothing to sweep, and why.

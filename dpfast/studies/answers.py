@@ -13,6 +13,7 @@ from dpfast.data.source import records
 from dpfast.effects import cox, treatment_effect, two_stage
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.base import summary_at
+from dpfast.inference.rendering.plain import plain
 from dpfast.inference.rendering.table import Summary
 from dpfast.models import Objective
 from dpfast.regression.formula import fit_formula
@@ -105,3 +106,11 @@ def ends_of(request: StudyRequest, result: Any) -> dict[str, Any]:
         return dict(zip(result.names, result.conf_int(level), strict=True))
     except InferenceUnavailable:  # too few records for intervals: the answer arrives without them
         return {}
+
+
+def told_of(request: StudyRequest, result: Any) -> dict[str, Any]:
+    """Return an answer with its request, intervals and summary, in plain values for JSON."""
+    fields = {"request": request.to_dict(), "digest": request.digest}
+    fields |= {"answer": result.to_dict(), "conf_int": ends_of(request, result)}
+    told: dict[str, Any] = plain(fields | {"summary": str(summary_of(request, result))})
+    return told

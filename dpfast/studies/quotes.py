@@ -163,13 +163,10 @@ def expected_widths(
     if n > MAX_SIMULATED:
         return None, f"widths of more than {MAX_SIMULATED:,} records are not simulated"
     # simulate the answer on the public table, repeated to n rows, with seeded noise
-    rows = np.arange(n)
-    names = (*request.reads.declared, *request.reads.plain)
-    columns = {name: np.asarray(column(like, name)) for name in names}
-    table = {name: values[rows % len(values)] for name, values in columns.items()}
+    table = repeated(request, like, n)
     if request.analysis == "quantiles":
         name = arguments["column"]
-        table[name] = _smoothed(table[name], columns[name])
+        table[name] = _smoothed(table[name], np.asarray(column(like, name)))
     widths_by_name: dict[str, list[float]] = {}
     for seed in range(SIMULATIONS):
         noise = SeededNoise(seed)
@@ -183,6 +180,16 @@ def expected_widths(
             )
     widths = {name: float(np.median(values)) for name, values in widths_by_name.items()}
     return widths, f"{public}, repeated to so many rows, with simulated noise"
+
+
+def repeated(request: StudyRequest, like: Any, n: int | None) -> dict[str, Any]:
+    """Return the columns that a request reads, repeated to n rows; as they are without an n."""
+    names = (*request.reads.declared, *request.reads.plain)
+    columns = {name: np.asarray(column(like, name)) for name in names}
+    if n is None or n > MAX_SIMULATED:
+        return columns
+    rows = np.arange(n)
+    return {name: values[rows % len(values)] for name, values in columns.items()}
 
 
 def _smoothed(repeated: Any, public: Any) -> Any:

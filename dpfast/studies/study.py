@@ -21,18 +21,20 @@ from dpfast.errors import (
     understood,
 )
 from dpfast.fit_requests.partial import KeepReleased
-from dpfast.inference.rendering.plain import plain
 from dpfast.inference.rendering.study import report_of
+from dpfast.inference.rendering.table import Summary
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.regression.forecast import NoForecast
-from dpfast.studies.answers import answered, ends_of, summary_of
+from dpfast.studies.answers import answered, summary_of, told_of
 from dpfast.studies.methods import StudyMethods
 from dpfast.studies.plans import StudyPlan, plan_of
 from dpfast.studies.quotes import Quote, expected_widths, share_of
+from dpfast.studies.rehearsal import rehearsal_of
 from dpfast.studies.requests import Reads, StudyRequest, read_request
+from dpfast.studies.statement import statement_of
 
 
 @understood
@@ -277,11 +279,73 @@ class Study(StudyMethods):
         As for :meth:`run`.
         """
         checked = self._read(request)
-        result = self._answered(checked)
-        fields = {"request": checked.to_dict(), "digest": checked.digest}
-        fields |= {"answer": result.to_dict(), "conf_int": ends_of(checked, result)}
-        plain_answer: dict[str, Any] = plain(fields | {"summary": str(summary_of(checked, result))})
-        return plain_answer
+        return told_of(checked, self._answered(checked))
+
+    def rehearse(self, request: Any, like: Any = None) -> dict[str, Any]:
+        """Answer a request on public rows with simulated noise; no record of the study is read.
+
+        The rows are repeated to n, where the study knows n.  Numbers of the answer are of the
+        public rows.  Its names, shapes and price are those that :meth:`answer` would have.
+
+        Parameters
+        ----------
+        like : table or path, optional
+            **Public** or synthetic rows; by default those of the study.
+
+        Returns
+        -------
+        dict
+            The entries of :meth:`answer`; ``rehearsal``, a text that says that this is not private;
+            the price (``spend``); and the ``warnings`` of the answer.
+
+        Privacy
+        -------
+        Spends nothing, and protects nothing of ``like``.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> study = dpfast.Study(None, privacy=1.0, schema=schema, n=1000)
+        >>> request = {"analysis": "counts", "by": "sex", "share": 0.25}
+        >>> told = study.rehearse(request, {"sex": ["F", "M", "F"]})
+        >>> np.shape(told["conf_int"]["count"]), told["spend"], study.remaining
+        ((2, 2), {'type': 'GDP', 'mu': 0.5}, GDP(mu=1.0))
+        """
+        checked = self._read(request)
+        source = self._like if like is None else _source(like, "like")
+        if source is None:
+            raise InvalidInput("a rehearsal needs public rows: pass like=, a table or a file.")
+        if source is self._data or (isinstance(source, str) and source == self._data):
+            raise InvalidInput(
+                "like is the private table of this study. A rehearsal protects nothing: pass "
+                "public or synthetic rows."
+            )
+        public, spend = _columns(source, checked.reads, self.schema, self._written), checked.spend
+        if not _rows(public, (*checked.reads.declared, *checked.reads.plain)[0]):
+            raise InvalidInput("like has no rows; at least one is needed.")
+        assert spend is not None
+        return rehearsal_of(checked, spend, self.n, public, self.schema)
+
+    def statement(self) -> Summary:
+        """List the ledger's charges in order: their labels, names, prices, and what they left.
+
+        Names are those of requests that were answered in this process.
+
+        Privacy
+        -------
+        Public, as is all a ledger says: costs nothing.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> study = dpfast.Study({"sex": ["F", "M"] * 500}, privacy=1.0, schema=schema)
+        >>> _ = study.counts("sex", share=0.75, name="Ana, first look")
+        >>> text = str(study.statement())
+        >>> "Ana, first look" in text, "GDP(mu=0.5)" in text
+        (True, True)
+        """
+        asked = [request for request, _ in list(self._answers.values())]
+        return statement_of(self.ledger, {request.mark: request for request in asked})
 
     def report(self, path: str | os.PathLike[str]) -> str:
         """Write one page about all answers; ``dpfast verify`` checks its accounting.
