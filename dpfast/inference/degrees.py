@@ -126,11 +126,21 @@ class Covariance(NamedTuple):
         if diagonal.min() >= SMALLEST and diagonal.max() <= LARGEST and np.isfinite(params).all():
             return self
         out = np.isnan(diagonal if before is None else before)
-        with np.errstate(all="ignore"):
-            lost = ~((diagonal >= SMALLEST) & (diagonal <= LARGEST) & np.isfinite(params)) & ~out
+        return self.without_unrepresentable(~are_representable(diagonal, params) & ~out, names)
+
+    def without_unrepresentable(self, lost: NDArray[np.bool_], names: Sequence[str]) -> Covariance:
+        """Set variances of these coefficients to NaN, if there are any, and name them."""
         if not lost.any():
             return self
         return self.without(lost, BEYOND.format([*np.array(names, object)[lost]]))
+
+
+def are_representable(variances: Matrix, params: Matrix) -> NDArray[np.bool_]:
+    """Say which variances and estimates float64 can represent."""
+    with np.errstate(all="ignore"):
+        return np.asarray(
+            (variances >= SMALLEST) & (variances <= LARGEST) & np.isfinite(params), dtype=bool
+        )
 
 
 def nothing_known(p: int, why: str) -> Covariance:

@@ -193,9 +193,8 @@ class Ratios(FixedLevel):
     def summary(self) -> Summary:  # type: ignore[override]
         """Summarise ratios, intervals and privacy in a table: text, HTML, LaTeX, Markdown."""
         from dpfast.inference.rendering.digits import short_number
-        from dpfast.inference.summary import of_first_cells, render_table
+        from dpfast.inference.summary import end_headings, of_first_cells, render_table
 
-        tail = (1.0 - self.level) / 2.0
         cells = [
             (
                 *map(short_number, (estimate, low, high)),
@@ -211,7 +210,7 @@ class Ratios(FixedLevel):
                 ("Records", str(self.n_records)),
                 ("Of", "one unit more of a column, in its own units"),
             ),
-            ("ratio", f"[{tail:.4g}", f"{1.0 - tail:.4g}]", "P"),
+            ("ratio", *end_headings(self.level), "P"),
             zip(self.names, cells, strict=True),
             self.privacy,
             self.warnings,

@@ -91,9 +91,8 @@ class MarginalEffects(FixedLevel):
     def summary(self) -> Summary:  # type: ignore[override]
         """Summarise effects, intervals and privacy in a table: text, HTML, LaTeX, Markdown."""
         from dpfast.inference.rendering.digits import by_error
-        from dpfast.inference.summary import of_first_cells, render_table
+        from dpfast.inference.summary import end_headings, of_first_cells, render_table
 
-        tail = (1.0 - self.level) / 2.0
         rows = []
         for i in range(len(self.estimate)):
             for j, name in enumerate(self.names):
@@ -105,7 +104,7 @@ class MarginalEffects(FixedLevel):
         return render_table(
             "dpfast: marginal effects",
             (("Records", str(self.n_records)), ("At", self._place())),
-            ("effect", "std err", f"[{tail:.4g}", f"{1.0 - tail:.4g}]", "P"),
+            ("effect", "std err", *end_headings(self.level), "P"),
             rows,
             self.privacy,
             self.warnings,

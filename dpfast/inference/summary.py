@@ -146,9 +146,14 @@ def cells_of(fit: Any, level: float) -> tuple[tuple[str, ...], ...]:
 
 def headings(level: float, estimate: str = "coef", known: Any = None) -> tuple[str, ...]:
     """Name the columns; with few degrees of freedom the ratio of estimate and error is called t."""
-    tail = (1.0 - level) / 2.0
     ratio = "z" if known is None or are_normal(known) else "t"
-    return (estimate, "std err", ratio, f"P>|{ratio}|", f"[{tail:.4g}", f"{1.0 - tail:.4g}]")
+    return (estimate, "std err", ratio, f"P>|{ratio}|", *end_headings(level))
+
+
+def end_headings(level: float) -> tuple[str, str]:
+    """Name the columns of an interval's ends."""
+    tail = (1.0 - level) / 2.0
+    return f"[{tail:.4g}", f"{1.0 - tail:.4g}]"
 
 
 def are_normal(known: Any) -> bool:

@@ -22,7 +22,7 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import by_error
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.results import Fit
-from dpfast.inference.summary import render_table
+from dpfast.inference.summary import end_headings, render_table
 from dpfast.models.names import kind_of
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
@@ -119,13 +119,12 @@ class GoodnessOfFit(Result):
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """Return a table of the numbers, and the budget spent."""
         level = coverage(level, alpha)
-        tail = (1.0 - level) / 2.0
         columns = zip(self.params, self.bse, *self.conf_int(level).T, strict=True)
         rows = [
             (name, tuple(by_error(list(map(float, numbers)), float(numbers[1]))))
             for name, numbers in zip(self.names, columns, strict=True)
         ]
-        headings = ("estimate", "std err", f"[{tail:.4g}", f"{1.0 - tail:.4g}]")
+        headings = ("estimate", "std err", *end_headings(level))
         facts = (("Records", str(self.n_records)),)
         return render_table(
             "dpfast: private goodness of fit", facts, headings, rows, self.privacy, self.warnings

@@ -17,7 +17,7 @@ from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import RELATION
 from dpfast.inference.rendering.digits import short_number
 from dpfast.inference.rendering.table import Summary
-from dpfast.inference.summary import render_table
+from dpfast.inference.summary import end_headings, render_table
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.release.scaled import law_quantile, law_scale
 from dpfast.release.sum_of_errors import sum_quantiles
@@ -399,8 +399,7 @@ class FunctionalRelease(Result):
             (name, tuple(map(short_number, numbers)))
             for name, *numbers in zip(*columns.values(), strict=True)
         ]
-        tail = (1.0 - level) / 2.0
-        ends = f"[{tail:.4g}", f"{1.0 - tail:.4g}]"
+        ends = end_headings(level)
         headings = ("value", *(f"noise {end}" for end in ends))
         if self._sampling_error is not None:
             headings = (*headings, *ends)

@@ -31,7 +31,7 @@ from dpfast.regression.formula import table_source, with_columns
 from dpfast.scaling.budget import records_needed, refuse_too_few_records
 from dpfast.scaling.private import plan_scaling, refuse_no_columns
 from dpfast.scaling.remarks import ENDED, in_level
-from dpfast.tables.grouping import declared_levels, grouping_of
+from dpfast.tables.grouping import grouping_of, levels_beside
 
 Array = NDArray[np.float64]
 
@@ -217,11 +217,7 @@ class _Absorbed(Analysis[Fit]):
         refuse_terms_of(coding, [self._by], ABSORBED)
         refuse_terms_of(response, [self._by], ABSORBED)
         design, y = coding.design(table), response.covariates(table)[:, 0]
-        self._codes = declared_levels(schema, self._by, table)
-        if len(self._codes) != len(y):
-            raise InvalidInput(
-                f"columns must be of one length; received {sorted({len(self._codes), len(y)})}."
-            )
+        self._codes = levels_beside(schema, self._by, table, y)
         self.names = tuple(design.names)
         y = in_any_level(y, self._codes)
         source = source.but(covariates=design.X, response=y, names=self.names, terms=coding)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidInput, described
 from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.rendering.digits import by_error, short_number
+from dpfast.inference.rendering.digits import short_number
 from dpfast.inference.rendering.table import Summary
-from dpfast.inference.summary import render_table
-from dpfast.tables.results import TOO_SMALL, normal_half_width
+from dpfast.inference.summary import end_headings, render_table
+from dpfast.tables.by_cell import estimate_shown, normal_half_width
+from dpfast.tables.fitted import coefficients_by_level, place_of
 
 Array = NDArray[np.float64]
 
@@ -96,39 +96,27 @@ class SmallAreas(Result):
         name : str
             One of ``names``.
         """
-        level = coverage(level, alpha)
-        if not isinstance(name, str) or name not in self.names:
-            raise InvalidInput(
-                f"name must be one of {list(self.names)}; received {described(name)}."
-            )
-        j = self.names.index(name)
+        level, j = coverage(level, alpha), place_of(name, self.names)
         half = normal_half_width(level) * self.bse[:, j]
         return np.stack([self.params[:, j] - half, self.params[:, j] + half], axis=-1)
 
     def _columns(self, level: float) -> dict[str, Any]:
         """One row for each area and coefficient."""
-        p = len(self.names)
-        ends = np.stack([self.conf_int(name, level) for name in self.names], axis=1)
-        return {
-            self.by: [value for value in self.levels for _ in range(p)],
-            "count": np.repeat(self.counts, p),
-            "term": list(self.names) * len(self.levels),
-            "estimate": self.params.ravel(),
-            "std_error": self.bse.ravel(),
-            "conf_low": ends[..., 0].ravel(),
-            "conf_high": ends[..., 1].ravel(),
-        }
+        return coefficients_by_level(self, level)
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """Return a table of the means over areas and of all areas, and the budget spent."""
         level = coverage(level, alpha)
-        tail = (1.0 - level) / 2.0
         half = normal_half_width(level)
         errors = np.vstack([np.sqrt(np.diag(self.mean_covariance)), self.bse])
         params = np.vstack([self.mean, self.params])
         areas = ("mean of areas", *map(str, self.levels))
+        low, high = params - half * errors, params + half * errors
         rows = [
-            (f"{area}: {name}", _cells(float(params[k, j]), float(errors[k, j]), half))
+            (
+                f"{area}: {name}",
+                estimate_shown(params[k, j], errors[k, j], low[k, j], high[k, j]),
+            )
             for j, name in enumerate(self.names)
             for k, area in enumerate(areas)
         ]
@@ -139,13 +127,6 @@ class SmallAreas(Result):
             ("Between", "SD " + ", ".join(f"{name} {short_number(sd)}" for name, sd in spread)),
             ("Intervals", "cover on average over areas (empirical Bayes)"),
         )
-        columns = ("estimate", "std err", f"[{tail:.4g}", f"{1.0 - tail:.4g}]")
+        columns = ("estimate", "std err", *end_headings(level))
         title = "dpfast: private regressions of small areas"
         return render_table(title, facts, columns, rows, self.privacy, self.warnings)
-
-
-def _cells(value: float, error: float, half: float) -> tuple[str, ...]:
-    """Format an estimate, its error and its interval; of a suppressed area, that it is small."""
-    if not np.isfinite(error):
-        return TOO_SMALL, "", "", ""
-    return tuple(by_error([value, error, value - half * error, value + half * error], error))

@@ -148,11 +148,6 @@ def render_cells(
     )  # fmt: skip
 
 
-def end_headings(level: float) -> tuple[str, str]:
-    tail = (1.0 - level) / 2.0
-    return f"[{tail:.4g}", f"{1.0 - tail:.4g}]"
-
-
 def count_shown(table: ByCell, k: tuple[int, ...], low: float, high: float) -> tuple[str, ...]:
     if not table.told[k]:
         return TOO_SMALL, "0", f"{max(high, table.least):.0f}"

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.rendering.table import Summary
+from dpfast.inference.summary import end_headings
 from dpfast.tables.by_cell import (
     ByCell,
     cell_rows,
-    end_headings,
     estimate_shown,
     records_shown,
     render_cells,

@@ -110,7 +110,7 @@ class SubgroupFits(Result):
         name : str
             One of ``names``.
         """
-        level, j = coverage(level, alpha), self._place(name)
+        level, j = coverage(level, alpha), place_of(name, self.names)
         missing = np.full(2, np.nan)
         rows = [missing if fit is None else fit.conf_int(level)[j] for fit in self.fits]
         return np.array(rows, dtype=np.float64)
@@ -139,17 +139,7 @@ class SubgroupFits(Result):
 
     def _columns(self, level: float) -> dict[str, Any]:
         """One row for each level and coefficient."""
-        p = len(self.names)
-        ends = np.stack([self.conf_int(name, level) for name in self.names], axis=1)
-        return {
-            self.by: [value for value in self.levels for _ in range(p)],
-            "count": np.repeat(self.counts, p),
-            "term": list(self.names) * len(self.levels),
-            "estimate": self.params.ravel(),
-            "std_error": self.bse.ravel(),
-            "conf_low": ends[..., 0].ravel(),
-            "conf_high": ends[..., 1].ravel(),
-        }
+        return coefficients_by_level(self, level)
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """Return a table of all coefficients, tests of equality, and the budget spent."""
@@ -193,12 +183,27 @@ class SubgroupFits(Result):
         missing = np.full(len(self.names), np.nan)
         return np.array([missing if fit is None else getattr(fit, field) for fit in self.fits])
 
-    def _place(self, name: Any) -> int:
-        if not isinstance(name, str) or name not in self.names:
-            raise InvalidInput(
-                f"name must be one of {list(self.names)}; received {described(name)}."
-            )
-        return self.names.index(name)
+
+def coefficients_by_level(table: Any, level: float) -> dict[str, Any]:
+    """Return the columns of a frame, with a row for each level and coefficient of a table."""
+    p = len(table.names)
+    ends = np.stack([table.conf_int(name, level) for name in table.names], axis=1)
+    return {
+        table.by: [value for value in table.levels for _ in range(p)],
+        "count": np.repeat(table.counts, p),
+        "term": list(table.names) * len(table.levels),
+        "estimate": table.params.ravel(),
+        "std_error": table.bse.ravel(),
+        "conf_low": ends[..., 0].ravel(),
+        "conf_high": ends[..., 1].ravel(),
+    }
+
+
+def place_of(name: Any, names: tuple[str, ...]) -> int:
+    """Return the position of a coefficient; refuse other names."""
+    if not isinstance(name, str) or name not in names:
+        raise InvalidInput(f"name must be one of {list(names)}; received {described(name)}.")
+    return names.index(name)
 
 
 def _welch(params: Array, errors: Array, degrees: Array) -> tuple[float, float]:

@@ -94,6 +94,14 @@ def grouping_of(schema: Any, by: Any, columns: Any, what: str = "columns") -> Gr
     return Grouping(tuple(names), levels, tuple(summed), middles, halves, squared, schema)
 
 
+def one_grouping(schema: Any, by: Any) -> tuple[str, tuple[Any, ...]]:
+    """Return the column that groups records, and its declared levels; refuse several columns."""
+    grouping = grouping_of(schema, by, ())
+    if len(grouping.by) != 1:
+        raise InvalidInput(f"by must name one grouping; received {described(by)}.")
+    return grouping.by[0], grouping.levels[0]
+
+
 def refuse_within(by: Sequence[str], terms: Iterable[Collection[str]]) -> None:
     """Refuse terms that read a grouping column, which is constant within each of its levels."""
     for names in terms:
@@ -128,6 +136,16 @@ def _levels(schema: Schema, name: str) -> tuple[tuple[Any, ...], Categorical]:
 def declared_levels(schema: Schema, name: str, table: Any) -> NDArray[np.int64]:
     """Return the position of each record's level, -1 where it is not declared."""
     return _levels(schema, name)[1].codes(column(table, name), name)
+
+
+def levels_beside(schema: Schema, name: str, table: Any, response: Array) -> NDArray[np.int64]:
+    """Return the position of each record's level; refuse another length than the response's."""
+    codes = declared_levels(schema, name, table)
+    if len(codes) != len(response):
+        raise InvalidInput(
+            f"columns must be of one length; received {sorted({len(codes), len(response)})}."
+        )
+    return codes
 
 
 def _range(schema: Schema, name: str) -> tuple[float, float]:

@@ -15,13 +15,13 @@ from dpfast.inference.base import FixedLevel
 from dpfast.inference.degrees import coverage, t_half_widths
 from dpfast.inference.rendering.digits import by_error
 from dpfast.inference.rendering.table import Summary
+from dpfast.inference.summary import end_headings
 from dpfast.tables.by_cell import (
     MIN_COUNT_SDS,
     TOO_SMALL,
     ByCell,
     cell_rows,
     count_shown,
-    end_headings,
     estimate_shown,
     normal_half_width,
     records_shown,

@@ -15,7 +15,7 @@ from dpfast.data.schema import Schema
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest
-from dpfast.inference.degrees import BEYOND, LARGEST, SMALLEST, Covariance
+from dpfast.inference.degrees import Covariance, are_representable
 from dpfast.inference.natural import NaturalMap, natural_map
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
@@ -35,7 +35,7 @@ from dpfast.tables.area_model import (
     unpacked,
 )
 from dpfast.tables.areas import SmallAreas
-from dpfast.tables.grouping import declared_levels, grouping_of, refuse_within
+from dpfast.tables.grouping import levels_beside, one_grouping, refuse_within
 
 Array = NDArray[np.float64]
 
@@ -153,10 +153,7 @@ class _SmallAreas(Analysis[SmallAreas]):
         least: Any,
         noise: NoiseSource | None,
     ) -> None:
-        grouping = grouping_of(schema, by, ())
-        if len(grouping.by) != 1:
-            raise InvalidInput(f"by must name one grouping; received {described(by)}.")
-        self.by, self.levels = grouping.by[0], grouping.levels[0]
+        self.by, self.levels = one_grouping(schema, by)
         if len(self.levels) < MIN_AREAS:
             raise InvalidInput(
                 f"{self.by!r} has {len(self.levels)} levels; a model of what varies between areas "
@@ -172,11 +169,7 @@ class _SmallAreas(Analysis[SmallAreas]):
         if not terms.coding.fit_intercept:
             raise InvalidInput("each area has an intercept of its own: leave '- 1' out.")
         design, y = terms.coding.design(table), terms.left.design(table).X[:, 0]
-        self._codes = declared_levels(schema, self.by, table)
-        if len(self._codes) != len(y):
-            raise InvalidInput(
-                f"columns must be of one length; received {sorted({len(self._codes), len(y)})}."
-            )
+        self._codes = levels_beside(schema, self.by, table, y)
         source = source.but(
             covariates=design.X, response=y, names=tuple(design.names), terms=terms.coding
         )
@@ -302,9 +295,8 @@ class _SmallAreas(Analysis[SmallAreas]):
         known = request.released_covariance(
             Covariance(of_mean, 0, np.zeros(len(mean)), remarks), self.names
         )
-        beyond = _beyond_float64(variances, np.stack([mean, mean, *params])) & ~dropped
-        if beyond.any():
-            known = known.without(beyond, BEYOND.format([*np.array(self.names)[beyond]]))
+        held = are_representable(variances, np.stack([mean, mean, *params])).all(axis=0)
+        known = known.without_unrepresentable(~held & ~dropped, self.names)
         lost = np.isnan(known.matrix.diagonal())
         bse = np.sqrt(np.where(lost, np.nan, _diagonals(covariances)))
         params[suppressed], bse[suppressed] = np.nan, np.nan
@@ -329,13 +321,6 @@ class _SmallAreas(Analysis[SmallAreas]):
 def _diagonals(matrices: Array) -> Array:
     """Return the diagonals of matrices."""
     return np.einsum("kii->ki", matrices)
-
-
-def _beyond_float64(variances: Array, params: Array) -> NDArray[np.bool_]:
-    """Say of which coefficients a variance or an estimate is beyond float64."""
-    with np.errstate(all="ignore"):
-        held = (variances >= SMALLEST) & (variances <= LARGEST) & np.isfinite(params)
-    return np.asarray(~held.all(axis=0))
 
 
 def _whitening(gram: Array) -> tuple[Array, Array]:

@@ -35,7 +35,7 @@ from dpfast.scaling.budget import ScalingBudget, records_needed, refuse_too_few_
 from dpfast.scaling.private import PrivateScaling, refuse_no_columns
 from dpfast.scaling.remarks import stopped_levels_remark
 from dpfast.tables.fitted import SubgroupFits
-from dpfast.tables.grouping import declared_levels, grouping_of, refuse_within
+from dpfast.tables.grouping import levels_beside, one_grouping, refuse_within
 
 Array = NDArray[np.float64]
 
@@ -128,10 +128,7 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         least: Any,
         noise: NoiseSource | None,
     ) -> None:
-        grouping = grouping_of(schema, by, ())
-        if len(grouping.by) != 1:
-            raise InvalidInput(f"by must name one grouping; received {described(by)}.")
-        self.by, self.levels = grouping.by[0], grouping.levels[0]
+        self.by, self.levels = one_grouping(schema, by)
         if len(self.levels) > MAX_LEVELS:
             raise InvalidInput(
                 f"{self.by!r} has {len(self.levels)} levels; at most {MAX_LEVELS} are fitted one "
@@ -150,12 +147,7 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         design, intercept = terms.coding.design(table), terms.coding.fit_intercept
         X, y = design.X, terms.left.design(table).X[:, 0]
         self._y, self._intercept = y, intercept
-        codes = declared_levels(schema, self.by, table)
-        if len(codes) != len(y):
-            raise InvalidInput(
-                f"columns must be of one length; received {sorted({len(codes), len(y)})}."
-            )
-        self._codes = codes
+        self._codes = levels_beside(schema, self.by, table, y)
         self._objective = Objective(loss, fit_intercept=intercept)
         self._source = self._source.but(covariates=X, names=design.names, terms=terms.coding)
         self.request = FitRequest(
