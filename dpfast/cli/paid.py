@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     from dpfast.studies.requests import read_file
 
     document = read_file(arguments.request)
-    if arguments.data is None and not arguments.quote:
+    only_quoted = arguments.quote or arguments.submit or arguments.approve
+    if arguments.data is None and not only_quoted:
         raise InvalidInput("give --data, or --quote to see the cost of the request.")
     study = dpfast.Study(
         arguments.data,
@@ -74,11 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
         ledger=_ledger(arguments),
         n=arguments.n,
         like=arguments.like,
+        approvals=arguments.approvals,
         **_text_format(arguments),
         noise=_noise(arguments),
     )
-    if arguments.quote:
-        quote = study.quote(document)
+    if arguments.approve:
+        study.approve(document)
+    if only_quoted:
+        quote = study.submit(document) if arguments.submit else study.quote(document)
         print(_text(quote.to_dict()) if arguments.json else quote)
         return 0
     return _deliver(

@@ -97,6 +97,9 @@ request: a JSON document, or the name of its file
 --n int: number of records, public; widths follow from it
 --like: a PUBLIC file like the data, for expected widths
 --quote flag: show the cost; reads no data
+--approvals: folder of requests that wait, with a folder 'approved' in it
+--submit flag: let the request wait there, and show its cost
+--approve flag: approve it, and show its cost
 --out: write the answer as JSON
 --json flag: print JSON instead of the table
 --seed int: simulation: reproducible, and NOT private"""),

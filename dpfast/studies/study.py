@@ -29,6 +29,7 @@ from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.regression.forecast import NoForecast
 from dpfast.studies.answers import answered, summary_of, told_of
+from dpfast.studies.approvals import Approvals
 from dpfast.studies.methods import StudyMethods
 from dpfast.studies.plans import StudyPlan, plan_of
 from dpfast.studies.quotes import Quote, expected_widths, share_of
@@ -69,6 +70,9 @@ class Study(StudyMethods):
         Separator in text files; by default found in the first row.
     decimal : {".", ","}
         Decimal mark in text files.
+    approvals : path, optional
+        A folder that holds a folder ``approved``.  Requests are then answered only once
+        :meth:`approve` was called for them, by this process or another.
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
 
@@ -125,6 +129,7 @@ class Study(StudyMethods):
         like: Any = None,
         delimiter: str | None = None,
         decimal: str = ".",
+        approvals: str | os.PathLike[str] | None = None,
         noise: NoiseSource | None = None,
     ) -> None:
         if schema is not None and not isinstance(schema, Schema):
@@ -137,6 +142,8 @@ class Study(StudyMethods):
         self.n = None if n is None else whole_number(n, "n", 1)
         if n is None and data is not None and not isinstance(self._data, str):
             self.n = _rows(data, column_names(data)[0])
+        folder = None if approvals is None else os.path.abspath(file_path(approvals, "approvals"))
+        self._approvals = None if folder is None else Approvals(folder)
         self.ledger = _ledger_of(ledger, privacy)
         self._answers: dict[str, tuple[StudyRequest, Any]] = {}
         #: One analysis at a time.  A lock for each process: a fork may copy one that is held.
@@ -248,6 +255,8 @@ class Study(StudyMethods):
             )
         with lock:
             if digest not in self._answers:
+                if self._approvals is not None:
+                    self._approvals.require(request)
                 table, request_ledger = self._table(request), _StudyLedger(self.ledger, request)
                 with KeepReleased(lambda *_: self._answers[digest][1], adopts_inner=True):
                     # one statement: no interrupt falls between the end of the analysis and its
@@ -326,10 +335,65 @@ class Study(StudyMethods):
         assert spend is not None
         return rehearsal_of(checked, spend, self.n, public, self.schema)
 
+    def submit(self, request: Any) -> Quote:
+        """Let a request wait for approval; return its quote.  No record is read.
+
+        Its document is written to the folder of approvals, and waits there after a restart.
+
+        Privacy
+        -------
+        Spends nothing, and writes public input only.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> (folder / "approved").mkdir()
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> table = {"sex": ["F", "M"] * 500}
+        >>> study = dpfast.Study(table, privacy=1.0, schema=schema, approvals=folder)
+        >>> _ = study.submit({"analysis": "counts", "by": "sex", "share": 0.25})
+        >>> [quote] = study.waiting()  # the steward's turn
+        >>> study.approve(quote.request)
+        >>> study.run(quote.request).by, study.waiting()
+        (('sex',), [])
+        """
+        checked = self._read(request)
+        self._with_approvals().submit(checked)
+        return self._quoted(checked)
+
+    def waiting(self) -> list[Quote]:
+        """Quote the requests that wait for approval, the longest waiting first.
+
+        Privacy
+        -------
+        Spends nothing, as :meth:`quote`.
+        """
+        return [self.quote(document) for document in self._with_approvals().waiting()]
+
+    def approve(self, request: Any) -> None:
+        """Approve a request, such as ``quote.request`` of one that waits; it can then be run.
+
+        To turn a request down, delete its file, which is named after its digest.
+
+        Privacy
+        -------
+        Spends nothing: :meth:`run` charges for the request, once.
+        """
+        self._with_approvals().approve(self._read(request))
+
+    def _with_approvals(self) -> Approvals:
+        if self._approvals is None:
+            raise InvalidInput(
+                "this study answers without approval. Pass approvals=, a folder, to dpfast.Study."
+            )
+        return self._approvals
+
     def statement(self) -> Summary:
         """List the ledger's charges in order: their labels, names, prices, and what they left.
 
-        Names are those of requests that were answered in this process.
+        Names are those of requests that were answered in this process, or that were approved.  Of
+        these the day of approval is shown, in UTC, as the file system has it.
 
         Privacy
         -------
@@ -345,7 +409,8 @@ class Study(StudyMethods):
         (True, True)
         """
         asked = [request for request, _ in list(self._answers.values())]
-        return statement_of(self.ledger, {request.mark: request for request in asked})
+        known = {request.mark: request for request in asked}
+        return statement_of(self.ledger, known, self._approvals)
 
     def report(self, path: str | os.PathLike[str]) -> str:
         """Write one page about all answers; ``dpfast verify`` checks its accounting.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import dpfast
+from dpfast.cli import main
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.inference.composition import lines_of
 from tests.study.test_study import REQUESTS, TABLE, Untouchable, study_of, table_of
@@ -169,3 +171,98 @@ def test_a_part_in_a_file_is_charged_once(tmp_path):
     with pytest.raises(BudgetExceeded):
         whole.charge(0.6, "part", once=" of Ana")
     assert whole.remaining == dpfast.GDP(0.8)
+
+
+# ---- approval ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "approvals" / "approved").mkdir(parents=True)
+    return tmp_path / "approvals"
+
+
+def test_a_request_is_charged_for_only_after_its_approval(folder, tmp_path):
+    request = COUNTS | {"share": 0.25, "name": "Ana"}
+    table = Untouchable(TABLE)
+    study = study_of(table, approvals=folder, ledger=tmp_path / "book")
+    before = table.touched
+    for ask in (study.run, study.answer, lambda request: study.counts("sex", share=0.25)):
+        with pytest.raises(InvalidInput, match="was not approved, and nothing was charged"):
+            ask(request)
+    quote = study.submit(request)
+    with pytest.raises(InvalidInput, match="was not approved"):
+        study.run(request)
+    assert study.ledger.entries == () and table.touched == before
+    steward = study_of(approvals=folder, ledger=tmp_path / "book")  # after a restart
+    [waits] = steward.waiting()
+    assert waits.request == quote.request and waits.spend == quote.spend
+    steward.approve(waits.request)
+    assert steward.waiting() == [] and steward.ledger.entries == ()
+    third = study_of(approvals=folder, ledger=tmp_path / "book")
+    assert third.run(request) is third.run(json.dumps(request))
+    assert third.submit(request).payable is False and third.waiting() == []
+    assert [entry.spend for entry in third.ledger.entries] == [quote.spend]
+
+
+@pytest.mark.parametrize(
+    "change", [{"share": 0.5}, {"name": "Ben"}, {"level": 0.9}, {"least": 9.0}], ids=str
+)
+def test_an_approval_is_for_the_whole_document(folder, change):
+    study, request = study_of(approvals=folder), COUNTS | {"share": 0.25, "name": "Ana"}
+    study.approve(request)
+    with pytest.raises(InvalidInput, match="was not approved"):
+        study.run(request | change)
+    # somebody finds another document with the same digest
+    digest = study.quote(request).digest
+    path = folder / "approved" / f"{digest}.json"
+    path.write_text(json.dumps(study.quote(request | change).request, sort_keys=True))
+    with pytest.raises(InvalidInput, match="was not approved"):
+        study.run(request)
+    assert study.ledger.entries == ()
+
+
+def test_what_cannot_be_read_is_not_submitted_or_approved(folder):
+    study = study_of(approvals=folder)
+    for ask in (study.submit, study.approve):
+        with pytest.raises(InvalidInput, match="has the fields"):
+            ask(COUNTS | {"share": 0.1, "file": "secret.csv"})
+    (folder / "notes.json").write_text("{}")  # no request's name
+    assert study.waiting() == []
+    (folder / f"{'0' * 24}.json").write_text("{")
+    with pytest.raises(InvalidInput, match="JSON object"):
+        study.waiting()
+    with pytest.raises(InvalidInput, match="a folder 'approved'"):
+        study_of(approvals=folder / "approved")
+    with pytest.raises(InvalidInput, match="answers without approval"):
+        study_of().submit(COUNTS | {"share": 0.1})
+
+
+def test_the_statement_has_the_day_of_approval_from_the_file_system(folder):
+    """In another process, too: the folder holds the names of the requests."""
+    study, request = study_of(approvals=folder), COUNTS | {"share": 0.25, "name": "Ana"}
+    study.approve(request)
+    study.run(request)
+    study.ledger.charge(dpfast.GDP(0.1), "a press release")
+    path = folder / "approved" / f"{study.quote(request).digest}.json"
+    os.utime(path, (86400.0 * 365, 86400.0 * 365))  # the first day of 1971
+    study.approve(request)  # again: the date stays
+    for asked in (study, study_of(approvals=folder, privacy=None, ledger=study.ledger)):
+        (_, first), (_, second) = rows_of(asked)
+        assert (first[0], first[-1]) == ("Ana", "1971-01-01")
+        assert (second[0], second[-1]) == ("-", "-")
+
+
+def test_the_shell_submits_and_approves(folder, tmp_path, capsys):
+    schema, data = tmp_path / "s.toml", tmp_path / "t.csv"
+    schema.write_text(dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])}).to_toml())
+    data.write_text("sex\n" + "F\nM\n" * 500)
+    assert main(["ledger", "create", str(tmp_path / "book"), "--mu", "1"]) == 0
+    run = ["run", json.dumps(COUNTS | {"share": 0.25}), "--ledger", str(tmp_path / "book")]
+    run += ["--schema", str(schema), "--approvals", str(folder)]
+    asked = [*run, "--data", str(data)]
+    assert main(asked) == 1 and "was not approved" in capsys.readouterr().err
+    assert main([*run, "--submit"]) == 0 and len(list(folder.glob("*.json"))) == 1
+    assert main(asked) == 1
+    assert main([*run, "--approve"]) == 0 and not list(folder.glob("*.json"))
+    assert main(asked) == 0 and "count" in capsys.readouterr().out
