@@ -35,9 +35,9 @@ EXAMPLES = calls.examples()
 #: Searches are over the first few records.
 SEARCHES = ("bayesopt", "blackbox", "search")
 
-#: Rows of a person are told by their number in these calls: in another order they are other
-#: persons'.  That their own order does not matter is in test_persons_of_sources.py.
-BY_NUMBER = ", persons, "
+#: These calls name rows by their numbers: the rows of a person, or those of a public resample.
+#: In another order these are other records.  The order of persons' rows: test_persons_of_sources.py.
+BY_NUMBER = (", persons, ", "folds")
 
 #: Charges that pay for secret randomness which falls on rows: the law does not depend on their
 #: order because it is the same for every row (claims B6, C53 and C55), the bits do.
@@ -65,6 +65,10 @@ class Numbers:
         return answers, observer.events
 
 
+def by_number(example):
+    return any(word in example.label for word in BY_NUMBER)
+
+
 def on_rows(events):
     return any(
         kind in event.label for event in events if isinstance(event, Charged) for kind in ON_ROWS
@@ -86,7 +90,7 @@ def test_sorted_shuffled_and_repeated_records_give_the_same_bits(monkeypatch, tu
     """One call in eight, sorted or shuffled in turn; the slow turns have the other ones."""
     numbers, answers = Numbers(monkeypatch), 0
     for k, example in enumerate(EXAMPLES[turn::8]):
-        if BY_NUMBER in example.label:
+        if by_number(example):
             continue
         n = FEW if any(word in example.name for word in SEARCHES) else N
         covariates, response = X[:n], (BINARY if example.binary else Y)[:n]
@@ -118,7 +122,7 @@ CHOSEN = [
     for of_name in [[example for example in EXAMPLES if example.name == name]]
     for example in {id(e): e for e in [*of_name[::15], of_name[-1]]}.values()
     if not any(word in example.name for word in ("perturbation", "treatment_effect"))
-    and BY_NUMBER not in example.label
+    and not by_number(example)
 ]
 
 
