@@ -36,7 +36,7 @@ EXAMPLES = calls.examples()
 SEARCHES = ("bayesopt", "blackbox", "search")
 
 #: These calls name rows by their numbers: the rows of a person, or those of a public resample.
-#: In another order these are other records.  The order of persons' rows: test_persons_of_sources.py.
+#: In another order these are other records.  For persons: test_persons_of_sources.py.
 BY_NUMBER = (", persons, ", "folds")
 
 #: Charges that pay for secret randomness which falls on rows: the law does not depend on their
