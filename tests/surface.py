@@ -38,7 +38,7 @@ HANDED = (
     "inference.base.Result", "inference.margins.MarginalEffects", "inference.hypotheses.Ratios",
     "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest", "inference.named.Named",
     "inference.rendering.compare.Comparison", "inference.rendering.table.Summary",
-    "inference.rendering.table.Table", "inference.rendering.transcript.ReportCheck",
+    "inference.rendering.table.Table", "inference.rendering.verification.ReportCheck",
     "nonconvex.kl.KLEstimate", "optimize.answers.Answers",
     "optimize.budgets.Budgets", "optimize.propagation.Curvature",
     "optimize.propagation.PrivacyNoise", "optimize.protocol.Method",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast.data.coding import Coding, Encoded
 from dpfast.data.columns import column, column_names
 from dpfast.data.scaling.maps import CHUNK
 from dpfast.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from dpfast.data.coding import Coding, Encoded
 
 
 def encoded(coding: Coding, table: Any, needed: list[str]) -> Encoded:

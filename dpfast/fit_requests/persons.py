@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import one_of
 from dpfast.curator.persons import one_row_per_person
@@ -11,7 +11,9 @@ from dpfast.data.groups import checked_group_size, grouped
 from dpfast.data.persons.means import of_slots, person_means, refuse_cluster
 from dpfast.data.persons.numbering import split_group
 from dpfast.errors import InvalidInput, described
-from dpfast.fit_requests.request import FitRequest
+
+if TYPE_CHECKING:
+    from dpfast.fit_requests.request import FitRequest
 
 
 def read_persons(

@@ -53,6 +53,13 @@ class AfterFit(Refused, Result):
 
         return summary_of(self, coverage(level, alpha))  # type: ignore[arg-type]
 
+    def _page(self, level: float) -> tuple[dict[str, Any], str]:
+        from dpfast.inference.rendering.page import page
+        from dpfast.inference.rendering.transcript import transcript
+
+        content = transcript(self, level)  # type: ignore[arg-type]
+        return content, page(content)
+
     def _columns(self, level: float) -> dict[str, Any]:
         fit: Any = self
         columns = {"term": self.names, "estimate": np.asarray(fit.params)}

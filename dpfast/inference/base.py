@@ -16,10 +16,6 @@ from dpfast.lazy import module
 if TYPE_CHECKING:
     from dpfast.inference.rendering.table import Summary
 
-#: Packages that a frame can be of; the first that is installed is the default.
-FRAMES = ("pandas", "polars", "pyarrow")
-
-
 #: Methods that people call with arguments of other packages.
 UNDERSTOOD = (
     "summary", "conf_int", "predict", "predict_interval", "t_test", "wald_test", "ratios",
@@ -71,6 +67,10 @@ class Result(Hinted):
     def summary(self, level: float = DEFAULT_LEVEL, *, alpha: float | None = None) -> Summary:
         """Summarise numbers, facts and privacy in a table: text, HTML, LaTeX, Markdown."""
         raise NotImplementedError
+
+    def _summary_at(self, level: float) -> Summary:
+        """Summarise at a level, or at the result's own where it is fixed."""
+        return self.summary() if self.fixed_level else self.summary(level)
 
     def _columns(self, level: float) -> dict[str, Any]:
         """Return the columns of :meth:`to_frame`, all of one length."""
@@ -164,9 +164,20 @@ class Result(Hinted):
             The SHA-256 of the transcript, which the page shows, too: published elsewhere it ties
             the page to the publication.
         """
-        from dpfast.inference.rendering.single import write_page
+        from dpfast.documents import write_document
+        from dpfast.inference.rendering.transcript import digest
 
-        return write_page(self, file_path(path, "path"), coverage(level))
+        name = file_path(path, "path")
+        content, page = self._page(coverage(level))
+        write_document(name, page)
+        return digest(content)
+
+    def _page(self, level: float) -> tuple[dict[str, Any], str]:
+        """Return the transcript of this result, and the page that is made of it."""
+        from dpfast.inference.rendering.single import content_of, result_page
+
+        content = content_of(self._summary_at(level).table, self.privacy)
+        return content, result_page(content)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to a file, which :func:`dpfast.saved.load` reads.
@@ -241,8 +252,3 @@ class Planned(FixedLevel):
 
     privacy = None
     warnings: tuple[str, ...] = ()
-
-
-def summary_at(result: Result, level: float) -> Summary:
-    """Summarise at a level, or at the result's own where it is fixed."""
-    return result.summary() if result.fixed_level else result.summary(level)

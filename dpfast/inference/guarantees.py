@@ -303,9 +303,8 @@ class Guarantee(NamedTuple):
         if self.total is None:
             return str(self)
         from dpfast.inference.composition import describe_spending
-        from dpfast.privacy.tradeoff import explain
 
-        text = explain(self.total, delta)
+        text = self.total.explain(delta)
         if not self.genuine:
             text = f"Guarantee: {self.guarantee}. With genuine noise it would be:\n{text}"
         composition = self.composition

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpfast.plots.figures import COLOURS, STYLES, canvas, finished, refuse_others
+from dpfast.privacy.budget import as_budget
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,18 +36,17 @@ def tradeoff_plot(
     --------
     >>> figure = dpfast.plots.tradeoff_plot({"strict": 0.5, "loose": dpfast.ApproxDP(1.0, 1e-6)})
     """
-    from dpfast.privacy.tradeoff import attack_power
-
     labelled = dict(budgets) if isinstance(budgets, Mapping) else {repr(budgets): budgets}
     rates = np.concatenate([[0.0], np.logspace(-5, 0, 200)])
     figure, axes = canvas(ax, (5.0, 4.6))
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="blind guessing")
     words = []
     for index, (label, budget) in enumerate(labelled.items()):
-        power = [attack_power(budget, float(rate)) for rate in rates]
+        spend = as_budget(budget)
+        power = [spend.attack_power(float(rate)) for rate in rates]
         colour, style = COLOURS[index % 4], STYLES[index // 4 % 4]
         axes.plot(rates, power, style, color=colour, linewidth=2, label=label)
-        words.append(f"{label}: at most {100 * attack_power(budget, 0.05):.3g}%")
+        words.append(f"{label}: at most {100 * spend.attack_power(0.05):.3g}%")
     axes.set_xlabel("false-positive rate of the attack")
     axes.set_ylabel("largest possible true-positive rate")
     axes.set_xlim(0, 1)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import InvalidBudget, described
-from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.conversions import zcdp_delta
 from dpfast.privacy.rounding import ROUNDING_ELEMENTARY
+
+if TYPE_CHECKING:  # whose methods these are
+    from dpfast.privacy.budget import Budget
 
 #: Relative error of ``Phi(Phi^-1(a) + mu)`` as computed: a relative error of the quantile moves
 #: it by up to the square of the quantile, 1400 at the smallest normal rate, times as much.
@@ -22,44 +25,45 @@ _SMALLEST_NORMAL = 2.0**-1022
 RATES = (0.001, 0.01, 0.05, 0.1)
 
 
-def attack_power(budget: Budget | float | tuple[float, float], false_positive_rate: float) -> float:
+def attack_power(budget: Budget, false_positive_rate: float) -> float:
     """Largest true-positive rate at this false-positive rate, rounded up (claim C45)."""
-    budget = as_budget(budget)
+    spend: Any = budget
     rate = false_positive_rate
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.0 <= rate <= 1.0:
         raise InvalidBudget(
             f"false_positive_rate must be a number in [0, 1]; received {described(rate)}."
         )
     rate = float(rate)
-    if isinstance(budget, GDP):
-        return _gaussian_power(budget.mu, rate)
-    if isinstance(budget, (PureDP, ApproxDP)):
-        delta = budget.delta if isinstance(budget, ApproxDP) else 0.0
-        return _approximate_power(budget.epsilon, delta, rate)
-    assert isinstance(budget, ZCDP)
+    if budget.fields == ("mu",):
+        return _gaussian_power(spend.mu, rate)
+    if budget.fields != ("rho",):
+        return _approximate_power(spend.epsilon, _least_delta(spend), rate)
     best = min(1.0, _up(rate + attack_advantage(budget)))
     for step in range(-60, 61):  # every epsilon gives a valid bound
-        epsilon = budget.rho + math.sqrt(budget.rho) * 1.12**step
+        epsilon = spend.rho + math.sqrt(spend.rho) * 1.12**step
         if epsilon < 700.0:
-            best = min(best, _approximate_power(epsilon, zcdp_delta(budget.rho, epsilon), rate))
+            best = min(best, _approximate_power(epsilon, zcdp_delta(spend.rho, epsilon), rate))
     return best
 
 
-def attack_advantage(budget: Budget | float | tuple[float, float]) -> float:
+def attack_advantage(budget: Budget) -> float:
     """Largest true-positive rate minus false-positive rate of any attack, rounded up."""
-    budget = as_budget(budget)
+    spend: Any = budget
     if not any(budget.values()):
         return 0.0  # nothing was spent
-    if isinstance(budget, GDP):
-        return _up(math.erf(budget.mu / math.sqrt(8.0)))
-    if isinstance(budget, (PureDP, ApproxDP)):
-        delta = budget.delta if isinstance(budget, ApproxDP) else 0.0
-        epsilon = budget.epsilon
+    if budget.fields == ("mu",):
+        return _up(math.erf(spend.mu / math.sqrt(8.0)))
+    if budget.fields != ("rho",):
+        epsilon, delta = spend.epsilon, _least_delta(spend)
         return _up(math.tanh(epsilon / 2.0) + delta * 2.0 / (1.0 + _exp(epsilon)))
-    assert isinstance(budget, ZCDP)
     # Pinsker and Bretagnolle-Huber: zCDP bounds the Kullback-Leibler divergence by rho.
-    distance = min(math.sqrt(0.5) * math.sqrt(budget.rho), math.sqrt(-math.expm1(-budget.rho)))
+    distance = min(math.sqrt(0.5) * math.sqrt(spend.rho), math.sqrt(-math.expm1(-spend.rho)))
     return _up(distance)
+
+
+def _least_delta(budget: Any) -> float:
+    """Return the delta of pure or approximate DP."""
+    return float(budget.delta) if "delta" in budget.fields else 0.0
 
 
 def _up(probability: float) -> float:
@@ -88,9 +92,8 @@ def _exp(x: float) -> float:
     return math.exp(x) if x < 700.0 else math.inf
 
 
-def explain(budget: Budget | float | tuple[float, float], delta: float = 1e-6) -> str:
+def explain(budget: Budget, delta: float = 1e-6) -> str:
     """Explain a guarantee in plain words: as (epsilon, delta) and as an attacker's best chances."""
-    budget = as_budget(budget)
     right = 50.0 * (1.0 + attack_advantage(budget))
     lines = [
         f"{budget!r} in plain words",
@@ -105,8 +108,9 @@ def explain(budget: Budget | float | tuple[float, float], delta: float = 1e-6) -
             f"{power:.3g}% of the time;"
         )
     lines.append("  whatever else they know, however long they compute, now or later.")
-    if isinstance(budget, ApproxDP):
-        equivalent = f"epsilon = {budget.epsilon:g} at delta = {budget.delta:g}"
+    if "delta" in budget.fields:
+        epsilon, delta = budget.values()
+        equivalent = f"epsilon = {epsilon:g} at delta = {delta:g}"
     else:
         equivalent = f"epsilon = {budget.as_approx(delta).epsilon:.4g} at delta = {delta:g}"
     lines += [

@@ -1,8 +1,7 @@
-"""``fit_formula``: a fit straight from a table, a formula and a schema of public facts."""
+"""Records of a formula: its terms in a table, with or without a schema of public facts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dpfast.data.coding import Design
@@ -15,17 +14,12 @@ from dpfast.data.records import Records
 from dpfast.data.scaling.declared import DeclaredUnits, declared_units
 from dpfast.data.schema import Schema
 from dpfast.data.source import Source, source_of
-from dpfast.errors import InvalidInput, understood
+from dpfast.errors import InvalidInput
 from dpfast.fit_requests.request import hide_row_details
 from dpfast.fit_requests.rows import rows_of_formula, with_offset
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, resolve_loss
 from dpfast.models.objective import terms_of as objective_terms
-from dpfast.optimize.protocol import Method
-from dpfast.privacy.budget import Budget
-from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.fit import fit
 from dpfast.scaling.standardized import Standardized
 
 #: Refusal of weights, which refer to coded columns, where nothing says how columns are coded.
@@ -34,87 +28,6 @@ NO_UNITS = (
     "formula has no finite range over the declared ones. Declare all of its columns (a logarithm "
     "needs a range above 0, such as Numeric(0.1, 100)), or pass standardize=True."
 )
-
-
-@understood
-def fit_formula(
-    formula: str,
-    data: Any,
-    loss: str | Loss | Objective = "least-squares",
-    *,
-    privacy: Budget | float | tuple[float, float],
-    schema: Schema | None = None,
-    method: str | Method = "auto",
-    standardize: bool | Standardized | None = None,
-    inference: bool = True,
-    ledger: Ledger | None = None,
-    noise: NoiseSource | None = None,
-    progress: Callable[[int, int], None] | bool | None = None,
-) -> Fit:
-    """Fit the regression of a formula, with or without the public facts of a schema.
-
-    Parameters
-    ----------
-    formula : str
-        Such as ``"log(wage) ~ education + I(experience**2) + C(state)"``.  Functions act on the
-        columns as they are.  Categorical names stand for indicators of their declared levels, by
-        the full-rank rule of formulaic and patsy.  Splines are ``bs(age, knots=[30, 45],
-        lower_bound=18, upper_bound=90)``, ``cr`` (natural) and ``ns``.  Their knots and ends are
-        public, in the column's own units; a declared range gives the ends, at which values are
-        clipped.
-    data : DataFrame of pandas, polars or Dask, Arrow table, mapping to arrays, path or Source
-        A Dask data frame stays where it is.  Parquet files (a path, a folder, a pattern such as
-        ``"parts/*.parquet"``, or a list) are read block by block.  So are, once, lazy frames of
-        polars, data sets of Arrow, and relations of DuckDB or what else has the Arrow stream
-        interface.  Files of text (``.csv``, ``.tsv``, ``.txt``, also with ``.gz``) and ``.feather``
-        are read by their paths.  Of all these only the formula's columns are read.
-        :func:`dpfast.records` of a table adds persons, weights and offsets, by column names.
-    loss : str, Loss or Objective
-        ``scale`` (and the bounds of a ``FreeScale``) is in the response's own units, as are
-        coefficients, offsets, predictions and an estimated scale.  ``ridge``, ``weights`` and a
-        method's ``start`` are of the coded columns and response, as is :attr:`Fit.coded`.  The
-        formula says whether there is an intercept: ``- 1`` drops it.
-    privacy : float, (float, float), GDP, ZCDP or ApproxDP
-        The total to spend.
-    schema : Schema, optional
-        Ranges, to which columns are clipped, and levels.  A formula means the same with and without
-        one.  Where all ranges are declared, columns are coded by them: a function of columns has
-        the range that interval arithmetic gives.  Otherwise, as for ``log(wage)`` of a range with
-        zero, centres and spreads are estimated with part of the total (``standardize`` of
-        :func:`dpfast.fit`, True by default here).  Levels are public facts: declare them, list
-        them, ``C(region, levels=["north", "south"])``, or have a column whose type does.  Declared
-        levels are never dropped as constant.  One with too few records has a wide interval.
-    method, standardize, inference, ledger, noise, progress
-        As for :func:`dpfast.fit`; without a schema everything is as there for a table's columns.
-
-    Returns
-    -------
-    Fit
-        Its ``predict`` takes tables with the columns of the formula.
-
-    Privacy
-    -------
-    Encoding maps each record on its own by public facts and spends nothing.  The fit spends
-    ``privacy`` (see :func:`dpfast.fit`), with the private units it needs without a schema.
-
-    Examples
-    --------
-    >>> schema = dpfast.Schema({"x": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(-1, 1)})
-    >>> data = {"x": np.linspace(-1.0, 1.0, 200), "y": np.linspace(-0.5, 0.5, 200)}
-    >>> dpfast.fit_formula("y ~ x", data, schema=schema, privacy=2.0).names
-    ('intercept', 'x')
-    >>> dpfast.fit_formula("y ~ x + I(x**2)", data, privacy=2.0).names  # nothing is declared
-    ('intercept', 'x', 'I(x ** 2)')
-    """
-    if isinstance(data, str) and not isinstance(formula, str):
-        raise InvalidInput("the formula comes first: fit_formula('y ~ x', table, privacy=...).")
-    read = read_formula(formula, data, schema, loss)
-    result = fit(
-        read.source, None, read.loss, privacy=privacy, method=method,
-        standardize=read.standardize(standardize), inference=inference, ledger=ledger,
-        noise=noise, progress=progress,
-    )  # fmt: skip
-    return read.rows_of(result)
 
 
 class FormulaRecords(NamedTuple):
@@ -157,7 +70,7 @@ def read_formula(
     Parameters
     ----------
     formula, data, schema, loss
-        As for :func:`fit_formula`; without the formula's intercept the loss has none, either.
+        As for :func:`dpfast.fit_formula`; the loss has the formula's intercept, or none.
     own_units : bool
         Keep the columns' own units, as of a declared domain.
     """

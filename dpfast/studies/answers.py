@@ -12,11 +12,10 @@ from dpfast.data.schema import Binary, Schema
 from dpfast.data.source import records
 from dpfast.effects import cox, treatment_effect, two_stage
 from dpfast.errors import InferenceUnavailable
-from dpfast.inference.base import summary_at
 from dpfast.inference.rendering.plain import plain
 from dpfast.inference.rendering.table import Summary
 from dpfast.models import Objective
-from dpfast.regression.formula import fit_formula
+from dpfast.regression.fit import fit_formula
 from dpfast.studies.requests import ANALYSES, StudyRequest, loss_of
 from dpfast.tables import absorbed, counts, fits, means, quantiles
 
@@ -87,7 +86,8 @@ def _effect(request: StudyRequest, table: Any, schema: Schema, options: Options)
 
 def summary_of(request: StudyRequest, result: Any) -> Summary:
     """Summarise an answer as a table, at the level of the request."""
-    return summary_at(result, request.arguments["level"])
+    summary: Summary = result._summary_at(request.arguments["level"])
+    return summary
 
 
 def ends_of(request: StudyRequest, result: Any) -> dict[str, Any]:

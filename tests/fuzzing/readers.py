@@ -30,7 +30,7 @@ from dpfast.bayesopt.state import load_state
 from dpfast.data.files import read_labels, read_numbers, read_table
 from dpfast.data.records import as_records
 from dpfast.errors import DpfastError
-from dpfast.inference.rendering.transcript import verify_report
+from dpfast.inference.rendering.verification import verify_report
 from dpfast.studies.requests import read_file
 from tests.data.test_malformed_files import FORMATS, SCHEMA, X, Y, utf8
 from tests.fuzzing.mutate import search

@@ -23,16 +23,15 @@ from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.composition import composed
 from dpfast.inference.guarantees import group_relation
 from dpfast.inference.refused import PAID, QUERY, RECORDS, REFUSED
-from dpfast.inference.rendering.page import page
+from dpfast.inference.rendering.page import QUESTIONS, page
 from dpfast.inference.rendering.transcript import (
     BEGIN,
     END,
-    FORMAT,
-    QUESTIONS,
     _in_mu,
     digest,
     transcript,
 )
+from dpfast.inference.rendering.wording import FORMAT
 from dpfast.models import LogCosh, Mallows, Objective
 from tests.dealing import Dealing
 from tests.flat import flat

@@ -13,7 +13,7 @@ import pytest
 import dpfast
 from dpfast.bayesopt import state
 from dpfast.errors import BudgetExceeded
-from dpfast.inference.rendering import transcript
+from dpfast.inference.rendering import wording
 from dpfast.lazy import stub_of
 from tests.packaging.written import HERE, ROWS, TABLE, searching, step
 
@@ -93,7 +93,7 @@ def test_the_promise_names_every_format():
     told = re.findall(r"^\| .*`(dpfast [a-z]+) (\d+)`", PROMISE.read_text(), re.M)
     ledger = (HERE / dpfast.__version__ / "ledger.json").read_text()
     written = {
-        dpfast.saved.FORMAT, dpfast.saved.RESULT, transcript.FORMAT, transcript.STUDY,
+        dpfast.saved.FORMAT, dpfast.saved.RESULT, wording.FORMAT, wording.STUDY,
         f"dpfast search {state.FORMAT}",
         f"dpfast ledger {json.loads(ledger.splitlines()[0])['dpfast ledger']}",
     }  # fmt: skip

@@ -1020,8 +1020,8 @@ BAD_RANDOMNESS = (
         "the plain words are those of a Gaussian parameter of the same size",
         GUARANTEES,
         ("tests/inference/test_guarantees.py",),
-        "explain(self.total, delta)",
-        "explain(GDP(self.mu) if self.mu > 0.0 else self.total, delta)",
+        "self.total.explain(delta)",
+        "(GDP(self.mu) if self.mu > 0.0 else self.total).explain(delta)",
     ),
 )
 
@@ -4366,8 +4366,8 @@ TOLERANCES_ABOVE_ROUNDING = (
         "an attacker's advantage is rounded down",
         "dpfast/privacy/tradeoff.py",
         (ERRORS + "test_no_attack_is_reported_weaker_than_it_is",),
-        "return _up(math.erf(budget.mu / math.sqrt(8.0)))",
-        "return math.erf(budget.mu / math.sqrt(8.0)) * (1.0 - 1e-9)",
+        "return _up(math.erf(spend.mu / math.sqrt(8.0)))",
+        "return math.erf(spend.mu / math.sqrt(8.0)) * (1.0 - 1e-9)",
     ),
     plant(
         "range-of-losses-rounded-down",

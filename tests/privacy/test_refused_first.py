@@ -311,7 +311,7 @@ def test_every_public_function_with_a_ledger_is_here():
         if inspect.isfunction(thing)
         and {"ledger", "privacy"} <= set(inspect.signature(thing).parameters)
     } - {f"{function.__module__}.{function.__qualname__}" for function in tested}
-    optional = {"dpfast.regression.formula.fit_formula"}
+    optional = {"dpfast.regression.fit.fit_formula"}
     inside = {
         "dpfast.bayesopt.portfolio.Portfolio.__init__",  # of tune
         "dpfast.bayesopt.tuner.Tuner.__init__",  # here, by the name of its class

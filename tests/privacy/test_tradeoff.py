@@ -30,7 +30,7 @@ def test_attained_by_the_worst_pair(mu):
     found = np.array([attack_power(GDP(mu), float(a)) for a in false])
     assert (found >= true * (1 - 1e-13)).all() and (found <= true * (1 + 1e-9)).all()
     assert attack_advantage(GDP(mu)) == pytest.approx(np.max(true - false), rel=1e-5)
-    assert attack_advantage(mu) >= np.max(true - false)
+    assert attack_advantage(GDP(mu)) >= np.max(true - false)
 
 
 @each(("epsilon", "delta"), [(0.5, 0.0), (1.0, 1e-3), (3.0, 0.1), (800.0, 0.0)])
@@ -90,7 +90,7 @@ def test_nothing_is_lost_next_to_zero():
 @each("rate", [-0.1, 1.5, float("nan"), "0.1", True])
 def test_a_rate_is_a_probability(rate):
     with pytest.raises(InvalidBudget, match="false_positive_rate"):
-        attack_power(1.0, rate)
+        attack_power(GDP(1.0), rate)
 
 
 def test_plain_words():

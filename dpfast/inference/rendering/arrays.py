@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.base import FRAMES
-from dpfast.inference.named import Names
 from dpfast.inference.rendering.digits import printable
+
+if TYPE_CHECKING:
+    from dpfast.inference.named import Names
+
+#: Packages that a frame can be of; the first that is installed is the default.
+FRAMES = ("pandas", "polars", "pyarrow")
 
 #: Most rows that are printed with names; NumPy abbreviates the text of more.
 MOST_SHOWN = 100

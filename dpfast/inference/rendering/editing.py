@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import did_you_mean, names_given, real_number
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.rendering.digits import printable
-from dpfast.inference.rendering.table import Table
+
+if TYPE_CHECKING:
+    from dpfast.inference.rendering.table import Table
 
 #: p values below which an estimate has one, two and three stars.
 STARS = (0.1, 0.05, 0.01)

@@ -12,7 +12,19 @@ from dpfast.inference.guarantees import counted
 from dpfast.inference.rendering.digits import printable, short_number
 from dpfast.inference.rendering.renderings import html
 from dpfast.inference.rendering.table import Table
-from dpfast.inference.rendering.transcript import BEGIN, END, digest, numbers, written
+from dpfast.inference.rendering.transcript import (
+    BEGIN,
+    END,
+    Question,
+    adds_up,
+    claims_follow,
+    digest,
+    entries_are_the_sum,
+    numbers,
+    promise,
+    target,
+    written,
+)
 from dpfast.inference.rendering.wording import FIRST, WORDINGS, Wording
 
 STYLE = """
@@ -190,3 +202,18 @@ def _picture(labels: tuple[str, ...], content: dict[str, Any], ends: Any) -> str
         + "\n".join(parts)
         + "\n</svg>"
     )
+
+
+def _page(content: dict[str, Any], text: str) -> bool:
+    return page(content) == text
+
+
+#: Checks of a page: each question with its function.
+QUESTIONS: tuple[Question, ...] = (
+    ("the charges add up to at most the total, in exact arithmetic", adds_up),
+    ("the charges that are listed are those that add up", entries_are_the_sum),
+    ("epsilon, delta and the words follow from the total", promise),
+    ("the claims are those behind the charges", claims_follow),
+    ("the target is that of the model", target),
+    ("table, intervals, picture and every other byte follow from the transcript", _page),
+)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpfast.inference.base import Result
 from dpfast.inference.composition import in_numbers
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import printable, span_of
@@ -15,6 +14,7 @@ from dpfast.inference.summary import are_normal, coded_of
 from dpfast.privacy.budget import GDP
 
 if TYPE_CHECKING:
+    from dpfast.inference.base import Result
     from dpfast.inference.results import Fit
 
 #: Most names that a sentence lists.

@@ -1,4 +1,4 @@
-"""Page of one result of any kind, and the checks that recompute it."""
+"""Page of one result that is no fit, and the checks that recompute it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,21 @@ import sys
 from html import escape
 from typing import Any
 
-from dpfast.documents import write_document
 from dpfast.errors import InferenceUnavailable
-from dpfast.inference.base import summary_at
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import printable
-from dpfast.inference.rendering.page import document, in_words, page, void
+from dpfast.inference.rendering.page import document, in_words, void
 from dpfast.inference.rendering.renderings import html
 from dpfast.inference.rendering.table import Table
 from dpfast.inference.rendering.transcript import (
     Question,
     adds_up,
     claims_follow,
-    digest,
     entries_are_the_sum,
     promise,
     promised,
-    transcript,
 )
 from dpfast.inference.rendering.wording import RESULT
-from dpfast.inference.results import Fit
 
 #: Headings of details that state the privacy, which a page recomputes elsewhere.
 PRIVACY = ("Promise", "Spent")
@@ -37,24 +32,14 @@ UNPROMISED = (
 )
 
 
-def write_page(result: Any, path: str, level: float) -> str:
-    """Write the page of a result; return the digest of its transcript."""
-    if isinstance(result, Fit):
-        content = transcript(result, level)
-        write_document(path, page(content))
-    else:
-        content = _content(result, level)
-        write_document(path, result_page(content))
-    return digest(content)
-
-
-def _content(result: Any, level: float) -> dict[str, Any]:
-    if not isinstance(result.privacy, Guarantee):
+def content_of(table: Table, privacy: Any) -> dict[str, Any]:
+    """Collect everything on the page of a result as plain content."""
+    if not isinstance(privacy, Guarantee):
         raise InferenceUnavailable(UNPROMISED)
     return {
         "format": RESULT,
         "version": str(sys.modules["dpfast"].__version__),
-        **of_table(summary_at(result, level).table, result.privacy),
+        **of_table(table, privacy),
     }
 
 

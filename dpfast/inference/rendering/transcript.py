@@ -9,13 +9,10 @@ import re
 import sys
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast.arguments import file_path
-from dpfast.documents import read_document
-from dpfast.errors import DpfastError, InvalidInput
 from dpfast.inference.claims import stated
 from dpfast.inference.composition import (
     Composition,
@@ -31,11 +28,7 @@ from dpfast.inference.degrees import t_intervals, t_pvalues
 from dpfast.inference.guarantees import Guarantee, is_stated
 from dpfast.inference.rendering.targets import target_of
 from dpfast.inference.rendering.wording import (
-    FIRST_FORMAT,
-    FIRST_STUDY,
     FORMAT,
-    RESULT,
-    STUDY,
     WORDINGS,
 )
 from dpfast.inference.summary import coded_of, headings, row_of
@@ -46,43 +39,8 @@ if TYPE_CHECKING:
 
 BEGIN, END = '<script type="application/json" id="transcript">', "</script>"
 
-LARGEST = 50_000_000  # of a page; a transcript is thousands of times smaller
-
-#: A limit of every check: no recomputation shows who wrote a page.
-AUTHOR = (
-    "Anybody can make a page that passes, with numbers of their own: only this digest ties the\n"
-    "page to its author. Compare it with the one that the author published."
-)
-
-#: Exceptions of a transcript that cannot be read in its format.
-UNREADABLE = LookupError, TypeError, ValueError, AttributeError, RecursionError
-
-
-class ReportCheck(NamedTuple):
-    """Result of checking a page.
-
-    Attributes
-    ----------
-    passed : bool
-        Whether everything that can be recomputed is as the page says.
-    checks : tuple of (str, bool)
-        Each question, in words, and its answer.
-    digest : str
-        SHA-256 of the transcript, to be compared with what the author published: nothing else ties
-        the page to its author.
-
-    Privacy
-    -------
-    About public numbers: costs nothing.
-    """
-
-    passed: bool
-    checks: tuple[tuple[str, bool], ...]
-    digest: str
-
-    def __str__(self) -> str:
-        lines = [f"{'yes' if answer else 'NO ':3}  {question}" for question, answer in self.checks]
-        return "\n".join([*lines, f"transcript {self.digest}", AUTHOR])
+#: A question about a page, in words, and the check that answers it.
+Question = tuple[str, Callable[[dict[str, Any], str], bool]]
 
 
 def transcript(fit: Fit, level: float) -> dict[str, Any]:
@@ -156,60 +114,6 @@ def numbers(content: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, 
     columns = (params, bse, z, t_pvalues(z, known), *ends.T)
     rows = tuple([row_of(*row) for row in zip(*columns, strict=True)])
     return headings(content["level"], known=known), rows, ends
-
-
-def verify_report(path: Any) -> ReportCheck:
-    """Recompute a page of :meth:`dpfast.Fit.report` or :meth:`dpfast.Study.report`.
-
-    The charges are added up in exact fractions and compared with the total.  The promise in epsilon
-    and delta, intervals and p content, and the page itself are recomputed from the transcript.  For
-    a study the ledger is compared with its total, and each analysis with its charge.
-
-    Parameters
-    ----------
-    path : path
-        Of the page.
-
-    Privacy
-    -------
-    Reads public numbers: costs nothing.  That the charges were made, with genuine noise, is the
-    author's word: a page can be checked for being consistent, not for being true.  Only the digest,
-    published elsewhere by the author, shows that the page is the author's.
-
-    Examples
-    --------
-    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
-    >>> shown = fit.report("fit.html")
-    >>> found = dpfast.inference.verify_report("fit.html")
-    >>> found.passed, found.digest == shown
-    (True, True)
-    """
-    text, content = _read(file_path(path, "path"))
-    checks: list[tuple[str, bool]] = []
-    for question, check in FORMATS[content["format"]]():
-        try:
-            answer = check(content, text)
-        except (DpfastError, ArithmeticError, *UNREADABLE):
-            answer = False
-        checks.append((question, bool(answer)))
-    return ReportCheck(all(answer for _, answer in checks), tuple(checks), digest(content))
-
-
-def _read(name: str) -> tuple[str, dict[str, Any]]:
-    try:
-        text = read_document(name, LARGEST).decode("utf-8")
-        body = text[text.index(BEGIN) + len(BEGIN) :]
-        content = json.loads(body[: body.index(END)])
-        if content["format"] in FORMATS:
-            digest(content)  # what is nested too deep to be written again is no transcript
-            return text, content
-    except (OSError, *UNREADABLE):
-        pass
-    raise InvalidInput(
-        f"{name!r} is not there, or no page of Fit.report or Study.report, or one of another "
-        f"version of dpfast ({' and '.join(map(repr, FORMATS))} are read)."
-    )
 
 
 def adds_up(content: dict[str, Any], text: str) -> bool:
@@ -331,44 +235,3 @@ def _guarantee(
 def target(content: dict[str, Any], text: str) -> bool:
     sentences = WORDINGS[content["format"]].sentences
     return bool(content["target"] == target_of(content["model"], content["method"], sentences))
-
-
-def _page(content: dict[str, Any], text: str) -> bool:
-    from dpfast.inference.rendering.page import page
-
-    return page(content) == text
-
-
-Question = tuple[str, Callable[[dict[str, Any], str], bool]]
-
-#: Checks of a page: each question with its function.
-QUESTIONS: tuple[Question, ...] = (
-    ("the charges add up to at most the total, in exact arithmetic", adds_up),
-    ("the charges that are listed are those that add up", entries_are_the_sum),
-    ("epsilon, delta and the words follow from the total", promise),
-    ("the claims are those behind the charges", claims_follow),
-    ("the target is that of the model", target),
-    ("table, intervals, picture and every other byte follow from the transcript", _page),
-)
-
-
-def _of_study() -> tuple[Question, ...]:
-    from dpfast.inference.rendering.study import QUESTIONS
-
-    return QUESTIONS
-
-
-def _of_result() -> tuple[Question, ...]:
-    from dpfast.inference.rendering.single import QUESTIONS
-
-    return QUESTIONS
-
-
-#: Checks by the format of a transcript.
-FORMATS: dict[str, Callable[[], tuple[Question, ...]]] = {
-    FORMAT: lambda: QUESTIONS,
-    STUDY: _of_study,
-    RESULT: _of_result,
-    FIRST_FORMAT: lambda: QUESTIONS,
-    FIRST_STUDY: _of_study,
-}

@@ -262,7 +262,7 @@ def persons() -> Iterator[Example]:
 
 def formulas() -> Iterator[Example]:
     from dpfast.data.schema import Binary, Numeric, Schema
-    from dpfast.regression.formula import fit_formula
+    from dpfast.regression.fit import fit_formula
 
     if find_spec("formulaic") is None:
         return
@@ -280,7 +280,7 @@ def formulas() -> Iterator[Example]:
             ]
             return flat(fit_formula)(formula, table, loss, **own)
 
-        name = "dpfast.regression.formula.fit_formula"
+        name = "dpfast.regression.fit.fit_formula"
         yield Example(name, loss, call, loss in BINARY, GDP(1.0))
 
 
