@@ -19,6 +19,12 @@ Definition DOWN : R := (281474976710655 / 2 ^ 48). (* 0.9999999999999964 *)
 Definition SQUARE_AT : R := (3 / 4). (* 0.75 *)
 Definition WITH_SQUARES : R := (7 / 8). (* 0.875 *)
 Definition WITHOUT : R := 1. (* 1.0 *)
+Definition GRAM_ROUNDING : R := (536870913 / 2 ^ 49). (* 9.536743181826068e-07 *)
+Definition COUNT_SQUARE : R := (1 / 8). (* 0.125 *)
+Definition PRODUCT : R := (1 / 8). (* 0.125 *)
+Definition WEIGHT_SQUARE : R := (1 / 4). (* 0.25 *)
+Definition WEIGHTED_COUNT : R := (5 / 8). (* 0.625 *)
+Definition HISTOGRAM_SQUARE : R := (1 / 8). (* 0.125 *)
 Definition WEIGHT_STEP : R := 32. (* 32.0 *)
 Definition GRID_COST : R := (243764480361283 / 2 ^ 67). (* 1.6518123698906444e-06 *)
 Definition ROWS : R := (1125899906853883 / 2 ^ 50). (* 1.00000000001 *)
@@ -204,6 +210,23 @@ Definition cell_moments (squared : R) (plain : R) (n : R) : R :=
   (((sqrt (squared + plain)) * (2 + ((16 * n) * UNIT_ROUNDOFF))) * UP).
 Definition cell_distribution (column_norm : R) : R :=
   (((sqrt 2) * column_norm) * UP).
+Definition weighted_factors (columns : R) : R * R * R :=
+  let product := ((sqrt PRODUCT) * DOWN) in
+  let weight := ((sqrt (WEIGHT_SQUARE * columns)) * DOWN) in
+  (product, weight, ((sqrt (WEIGHTED_COUNT * columns)) * DOWN)).
+Definition count_square_factor : R := ((sqrt COUNT_SQUARE) * DOWN).
+Definition histogram_square_factor : R := ((sqrt HISTOGRAM_SQUARE) * DOWN).
+Definition weighted_cell_counts (n : R) : R :=
+  (((sqrt (2 * (1 + COUNT_SQUARE))) + ((32 * n) * UNIT_ROUNDOFF)) * UP).
+Definition weighted_cell_moments (columns : R) (n : R) : R :=
+  let exact := (2 * (sqrt (1 + PRODUCT))) in
+  (((sqrt columns) * (exact + ((32 * n) * UNIT_ROUNDOFF))) * UP).
+Definition weighted_cell_distribution (column_norm : R) (n : R) (n_bins : R) : R :=
+  let exact := ((cell_distribution column_norm) * (sqrt (1 + HISTOGRAM_SQUARE))) in
+  ((exact + (((32 * (sqrt n_bins)) * n) * UNIT_ROUNDOFF)) * UP).
+Definition cell_grams (columns : R) : R :=
+  let entries := (sqrt ((columns * (columns + 1)) / 2)) in
+  (((sqrt 2) + (GRAM_ROUNDING * entries)) * UP).
 Definition complete_weight (m : R) : R :=
   ((floor ((WEIGHT_STEP * (sqrt ((3 / 4) * m))) * DOWN)) / WEIGHT_STEP).
 Definition counts (m : R) : R :=

@@ -24,7 +24,7 @@ TABLE = HERE / "claims.tsv"
 #: In the order of what requires what.
 MODULES = (
     "Meaning", "Vectors", "Formulas", "Sums", "Cells", "Joint", "Composition", "More",
-    "Rounding", "Losses", "Release", "Ledger",
+    "Rounding", "Losses", "Release", "Ledger", "Persons", "Laws",
 )  # fmt: skip
 PACKAGES = ("coq", "libcoq-coquelicot", "libcoq-flocq")
 

@@ -111,6 +111,7 @@ PLANTED = [
     ("mechanisms", "GRID_COST", 1.6518e-06, "Joint"),
     ("portfolio", "CHOICE", 0.4, "Ledger"),
     ("release", "HELD_CELLS", 1 << 25, "Release"),
+    ("tables", "_WEIGHT_SQUARE", 0.2501, "Persons"),
 ]
 
 #: A loss, its constant, a value that is wrong by little, and the module that must fail.
@@ -165,6 +166,9 @@ SLIPS = [
     ("KEPT_LENGTH : R := (1 / 2 ^ 23)", "KEPT_LENGTH : R := (1 / 2 ^ 24)", "Rounding"),
     ("((2 * c) * B1)", "(c * B1)", "Release"),
     ("(g + ((6004799503160661 / 2 ^ 52) * h))", "(g + h)", "Losses"),
+    ("(sqrt (1 + HISTOGRAM_SQUARE))", "(sqrt 1)", "Persons"),
+    ("(2 * (sqrt (1 + PRODUCT)))", "(2 * (sqrt 1))", "Persons"),
+    ("(sqrt (2 * (1 + COUNT_SQUARE)))", "(sqrt 2)", "Persons"),
     ("((g + q) + (h / (MAJORIZER_REACH", "(g + (h / (MAJORIZER_REACH", "Losses"),
 ]  # fmt: skip
 

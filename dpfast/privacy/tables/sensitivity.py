@@ -75,8 +75,9 @@ def cell_distribution(column_norm: float) -> float:
 def weighted_factors(columns: int) -> tuple[float, float, float]:
     """Return factors of products, of squared weights and of weighted counts beside sums (T9)."""
     _check(columns, 0)
-    roots = math.sqrt(_PRODUCT), math.sqrt(_WEIGHT_SQUARE * columns)
-    return roots[0] * _DOWN, roots[1] * _DOWN, math.sqrt(_WEIGHTED_COUNT * columns) * _DOWN
+    product = math.sqrt(_PRODUCT) * _DOWN
+    weight = math.sqrt(_WEIGHT_SQUARE * columns) * _DOWN
+    return product, weight, math.sqrt(_WEIGHTED_COUNT * columns) * _DOWN
 
 
 def count_square_factor() -> float:
@@ -112,13 +113,9 @@ def cell_grams(columns: int) -> float:
 
     Each of the ``k (k + 1) / 2`` entries is rounded to a multiple of ``2^-20``.
     """
-    valid = isinstance(columns, int) and not isinstance(columns, bool) and columns >= 1
-    if not valid:
-        raise InvalidInput(
-            f"columns must be a whole number of at least 1; received {described(columns)}."
-        )
-    entries = columns * (columns + 1) // 2
-    return (math.sqrt(2.0) + GRAM_ROUNDING * math.sqrt(entries)) * _UP
+    _check(columns, 0)
+    entries = math.sqrt(columns * (columns + 1) / 2.0)
+    return (math.sqrt(2.0) + GRAM_ROUNDING * entries) * _UP
 
 
 def _check(squared: int, plain: int) -> None:
