@@ -97,6 +97,9 @@ request: a JSON document, or the name of its file
 --n int: number of records, public; widths follow from it
 --like: a PUBLIC file like the data, for expected widths
 --quote flag: show the cost; reads no data
+--group: a column that names the person of each row: all requests protect persons
+--each =row: with --group: 'person' counts each person once, by the mean of all rows ...
+--group-size int: ... or 'row' (default) counts at most so many rows of a person
 --approvals: folder of requests that wait, with a folder 'approved' in it
 --submit flag: let the request wait there, and show its cost
 --approve flag: approve it, and show its cost

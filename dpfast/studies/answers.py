@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,19 +34,35 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def answered(request: StudyRequest, table: Any, schema: Any, **options: Any) -> Any:
+class Persons(NamedTuple):
+    """Persons whom a study protects, as :func:`dpfast.records` takes them."""
+
+    group: str
+    group_size: int | None
+    each: str
+
+
+def answered(
+    request: StudyRequest, table: Any, schema: Any, persons: Persons | None = None, **options: Any
+) -> Any:
     """Answer a request; ``options`` are ``privacy``, ``ledger`` and ``noise``."""
-    analysis = request.analysis
-    if analysis == "fit":
-        return _fit(request, table, schema, options)
+    analysis, given = request.analysis, request.arguments
     if analysis == "effect":
-        return _effect(request, table, schema, options)
-    options |= {name: request.arguments[name] for name in ANALYSES[analysis]}
+        return _effect(request, table, schema, persons, options)
+    beside = {} if persons is None else persons._asdict()
+    if given.get("weights") is not None:
+        beside |= {"sample_weight": given["weights"]}
+        beside |= {"largest_weight": given.get("largest_weight")}
+    table = records(table, **beside) if beside else table
+    if analysis == "fit":
+        return fit_formula(
+            given["formula"], table, loss_of(given["loss"]), schema=schema, **options
+        )
+    options |= {name: given[name] for name in ANALYSES[analysis] if name in given}
     if analysis != "quantiles":  # only quantiles need the level before they are computed
         del options["level"]
-    weights, bound = options.pop("weights", None), options.pop("largest_weight", None)
-    if weights is not None:
-        table = records(table, sample_weight=weights, largest_weight=bound)
+    for name in ("weights", "largest_weight"):
+        options.pop(name, None)
     return FUNCTIONS[analysis](table=table, schema=schema, **options)
 
 
@@ -55,12 +71,9 @@ def objective_of(request: StudyRequest) -> Objective:
     return Objective(loss_of(request.arguments["loss"]), fit_intercept=request.reads.intercept)
 
 
-def _fit(request: StudyRequest, table: Any, schema: Schema | None, options: Options) -> Any:
-    loss = loss_of(request.arguments["loss"])
-    return fit_formula(request.arguments["formula"], table, loss, schema=schema, **options)
-
-
-def _effect(request: StudyRequest, table: Any, schema: Schema, options: Options) -> Any:
+def _effect(
+    request: StudyRequest, table: Any, schema: Schema, persons: Persons | None, options: Options
+) -> Any:
     fields = request.arguments
     response, name, covariates = fields["response"], fields["treatment"], fields["covariates"]
     X: Any
@@ -76,10 +89,14 @@ def _effect(request: StudyRequest, table: Any, schema: Schema, options: Options)
         treatment = declared.encode(treatment, name)[0][:, 0]
     else:
         treatment = numbers(treatment, name)
+    beside: Options = {}
+    if persons is not None:
+        beside = persons._asdict() | {"group": column(table, persons.group)}
     if fields["weights"] is not None:
         weights = numbers(column(table, fields["weights"]), fields["weights"])
-        bound = fields["largest_weight"]
-        X, y = records(X, y, sample_weight=weights, largest_weight=bound), None
+        beside |= {"sample_weight": weights, "largest_weight": fields["largest_weight"]}
+    if beside:
+        X, y = records(X, y, **beside), None
     options |= {name: fields[name] for name in ("method", "propensity", "average")}
     return treatment_effect(X, treatment, y, **options)
 

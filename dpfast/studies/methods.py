@@ -43,7 +43,8 @@ class StudyMethods(Hinted):
     loss : str, Loss or dict
         By its name, or by name and settings: ``{"name": "quantile", "tau": 0.9}``.
     weights, largest_weight
-        A column of sampling weights, and the public bound at which they are clipped.
+        A column of sampling weights, and the public bound at which they are clipped; without a
+        bound one is estimated within the price, except for effects.
 
     Privacy
     -------
@@ -70,10 +71,14 @@ class StudyMethods(Hinted):
         self,
         formula: str,
         loss: str | Loss | dict[str, Any] = "least-squares",
+        *,
+        weights: str | None = None,
+        largest_weight: float | None = None,
         **price: Unpack[Price],
     ) -> Fit:
         """Fit a regression by :func:`dpfast.fit_formula`, of declared columns or of numbers."""
-        return self._run_request("fit", price, formula=formula, loss=loss)
+        weighting = {"weights": weights, "largest_weight": largest_weight}
+        return self._run_request("fit", price, formula=formula, loss=loss, **weighting)
 
     @understood
     def effect(
@@ -96,9 +101,17 @@ class StudyMethods(Hinted):
         return self._run_request("effect", price, **columns, **adjustment, **weighting)
 
     @understood
-    def two_stage(self, formula: str, **price: Unpack[Price]) -> TwoStage:
+    def two_stage(
+        self,
+        formula: str,
+        *,
+        weights: str | None = None,
+        largest_weight: float | None = None,
+        **price: Unpack[Price],
+    ) -> TwoStage:
         """Fit two-stage least squares by :func:`dpfast.effects.two_stage`."""
-        return self._run_request("two_stage", price, formula=formula)
+        weighting = {"weights": weights, "largest_weight": largest_weight}
+        return self._run_request("two_stage", price, formula=formula, **weighting)
 
     @understood
     def absorbed(self, formula: str, **price: Unpack[Price]) -> Fit:
@@ -113,6 +126,8 @@ class StudyMethods(Hinted):
         cuts: Sequence[float],
         *,
         unit: float | None = None,
+        weights: str | None = None,
+        largest_weight: float | None = None,
         **price: Unpack[Price],
     ) -> Fit:
         """Fit proportional hazards by :func:`dpfast.effects.cox`.
@@ -122,7 +137,9 @@ class StudyMethods(Hinted):
         formula, event, cuts, unit
             As for that function.
         """
-        return self._run_request("cox", price, formula=formula, event=event, cuts=cuts, unit=unit)
+        fields = {"formula": formula, "event": event, "cuts": cuts, "unit": unit}
+        weighting = {"weights": weights, "largest_weight": largest_weight}
+        return self._run_request("cox", price, **fields, **weighting)
 
     @understood
     def counts(
@@ -178,11 +195,15 @@ class StudyMethods(Hinted):
         by: str,
         loss: str = "least-squares",
         *,
+        weights: str | None = None,
+        largest_weight: float | None = None,
         least: float = 0.0,
         **price: Unpack[Price],
     ) -> SubgroupFits:
         """Fit one regression in each level of a grouping by :func:`dpfast.tables.fits`."""
-        return self._run_request("fits", price, formula=formula, by=by, loss=loss, least=least)
+        fields = {"formula": formula, "by": by, "loss": loss, "least": least}
+        weighting = {"weights": weights, "largest_weight": largest_weight}
+        return self._run_request("fits", price, **fields, **weighting)
 
     def _run_request(self, analysis: str, price: Price, **fields: Any) -> Any:
         """Make a request of the arguments and run it."""

@@ -19,7 +19,8 @@ from dpfast.inference.summary import render_table
 from dpfast.privacy.budget import GDP, Budget, amount
 from dpfast.privacy.decimals import ratio_to_float, root_to_float
 from dpfast.regression.forecast import NoForecast
-from dpfast.studies.quotes import expected_widths, forecast_of, share_of
+from dpfast.studies.answers import Persons
+from dpfast.studies.quotes import expected_widths, forecast_of, records_alike, share_of
 from dpfast.studies.requests import StudyRequest, read_request
 
 #: Requests of a plan at most.
@@ -116,6 +117,7 @@ def plan_of(
     total: Budget | None,
     n: int | None,
     like: Callable[[StudyRequest], Any],
+    persons: Persons | None = None,
 ) -> StudyPlan:
     """Plan a list of requests; find n if it is None."""
     if isinstance(requests, str | bytes) or not isinstance(requests, Sequence):
@@ -126,7 +128,7 @@ def plan_of(
         if not isinstance(document, str | bytes | Mapping):
             raise InvalidInput(f"requests[{i}] is neither a mapping nor text of JSON.")
     checked = [read_request(document, schema, total, width=True) for document in requests]
-    planners = [_Planner(request, schema, like) for request in checked]
+    planners = [_Planner(request, schema, like, persons) for request in checked]
     if n is None:
         for request in checked:
             if request.spend is None or "width" not in request.arguments:
@@ -148,21 +150,27 @@ class _Planner:
     """A request whose width is a function of its price and of n."""
 
     def __init__(
-        self, request: StudyRequest, schema: Schema | None, like: Callable[..., Any]
+        self,
+        request: StudyRequest,
+        schema: Schema | None,
+        like: Callable[..., Any],
+        persons: Persons | None,
     ) -> None:
-        self._request, self._schema = request, schema
+        self._request, self._schema, self._persons = request, schema, persons
+        #: Whether ``dpfast.plan`` forecasts it, which allows for the scatter of widths.
+        self._has_own = request.analysis == "fit" and records_alike(request, persons)
         self._like = like(request)
         self._wanted = request.arguments.get("width", math.nan)
 
     def _expected(self, spend: Budget, n: int) -> tuple[float, str]:
         """Forecast the width of the widest interval; infinite if the analysis would be refused."""
         try:
-            if (
-                self._request.analysis == "fit"
-            ):  # of its own, which allows for the scatter of widths
+            if self._has_own:
                 forecast = forecast_of(self._request, n, self._like, self._schema, privacy=spend)
                 return forecast.width, forecast._forecast.source
-            widths, basis = expected_widths(self._request, spend, n, self._like, self._schema)
+            widths, basis = expected_widths(
+                self._request, spend, n, self._like, self._schema, self._persons
+            )
         except (InvalidBudget, NoForecast) as error:
             return math.inf, str(error)
         if widths is None:
@@ -173,7 +181,7 @@ class _Planner:
         """Return its width and its price, found by bisection if only a width was given."""
         spend = self._request.spend
         if spend is None:
-            if self._request.analysis == "fit":
+            if self._has_own:
                 forecast = forecast_of(
                     self._request, n, self._like, self._schema, width=self._wanted
                 )
@@ -186,7 +194,7 @@ class _Planner:
         """Find the least number of records with which its interval is as narrow as ``width``."""
         spend, request = self._request.spend, self._request
         assert spend is not None
-        if request.analysis == "fit":
+        if self._has_own:
             mu, width = GDP.within(spend), self._wanted
             return forecast_of(request, None, self._like, self._schema, privacy=mu, width=width).n
         return math.ceil(self._least(N_RANGE, lambda n: self._expected(spend, math.ceil(n))))

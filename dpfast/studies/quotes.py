@@ -19,15 +19,18 @@ from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import render_table
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
-from dpfast.regression.forecast import NoForecast, Plan, evenly, plan
-from dpfast.studies.answers import answered, ends_of, objective_of
+from dpfast.regression.forecast import GOLDEN, NoForecast, Plan, evenly, plan
+from dpfast.studies.answers import Persons, answered, ends_of, objective_of
 from dpfast.studies.requests import StudyRequest
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.planning import plan as plan_cells
 
 #: Number of simulations, and their rows at most.  The median width of five is steady enough for a
-#: forecast; larger tables would take long.
-SIMULATIONS, MAX_SIMULATED = 5, 1_000_000
+#: forecast, but not that of quantiles, which jump between edges.  Larger tables would take long.
+SIMULATIONS, OF_QUANTILES, MAX_SIMULATED = 5, 25, 1_000_000
+
+#: Values without ties that a bandwidth needs.
+MIN_UNTIED = 8
 
 #: The delta at which a quote shows epsilon.
 DELTA = 1e-6
@@ -125,14 +128,25 @@ SYNTHETIC = (
 )
 
 
+def records_alike(request: StudyRequest, persons: Persons | None) -> bool:
+    """Say whether every row is a record that counts as any other."""
+    return persons is None and request.arguments.get("weights") is None
+
+
 def expected_widths(
-    request: StudyRequest, spend: Budget, n: int | None, like: Any, schema: Schema | None
+    request: StudyRequest,
+    spend: Budget,
+    n: int | None,
+    like: Any,
+    schema: Schema | None,
+    persons: Persons | None = None,
 ) -> tuple[dict[str, float] | None, str]:
     """Forecast the widths of the intervals of an answer; return them and their basis."""
     if n is None:
         return None, "widths depend on the number of records: pass n="
     arguments, public = request.arguments, "expected from the public table"
-    if request.analysis == "fit":
+    alike = records_alike(request, persons)
+    if request.analysis == "fit" and alike:
         try:
             planned = forecast_of(request, n, like, schema, privacy=spend)
         except NoForecast:
@@ -141,8 +155,7 @@ def expected_widths(
         names = (*first, *request.reads.coefficients)
         widths = dict(zip(names, planned.widths.tolist(), strict=True))
         return widths, SYNTHETIC if like is None else public
-    weighted = arguments.get("weights") is not None
-    if request.analysis in ("counts", "means") and not weighted:
+    if request.analysis in ("counts", "means") and alike:
         assert schema is not None
         columns = arguments.get("columns", ())
         cells = plan_cells(
@@ -155,7 +168,7 @@ def expected_widths(
             halves = 2.0 * cells.half_widths
             widths = dict(zip(cells.columns, halves.tolist(), strict=True))
             return widths, "privacy noise alone, without sampling error, if all cells are equal"
-    elif like is None and request.analysis == "absorbed" and _reads_columns(request):
+    elif like is None and request.analysis == "absorbed" and alike and _reads_columns(request):
         assert schema is not None
         like, public = _within_levels(request, n, schema), SYNTHETIC
     elif like is None:
@@ -163,15 +176,19 @@ def expected_widths(
     if n > MAX_SIMULATED:
         return None, f"widths of more than {MAX_SIMULATED:,} records are not simulated"
     # simulate the answer on the public table, repeated to n rows, with seeded noise
-    table = repeated(request, like, n)
+    table, smoothed = repeated(request, like, n, persons), None
     if request.analysis == "quantiles":
-        name = arguments["column"]
-        table[name] = _smoothed(table[name], np.asarray(column(like, name)))
+        name, cells_by = arguments["column"], grouping_of(schema, arguments["by"], ()).n_cells
+        smoothed = _Smoothed(table[name], np.asarray(column(like, name)), cells_by)
     widths_by_name: dict[str, list[float]] = {}
-    for seed in range(SIMULATIONS):
+    for seed in range(SIMULATIONS if smoothed is None else OF_QUANTILES):
         noise = SeededNoise(seed)
+        if smoothed is not None:
+            table[name] = smoothed.drawn(seed)
         with quietly():
-            result = answered(request, table, schema, privacy=spend, ledger=None, noise=noise)
+            result = answered(
+                request, table, schema, persons, privacy=spend, ledger=None, noise=noise
+            )
         for name, ends in ends_of(request, result).items():
             interval_widths = np.ptp(ends, axis=-1).ravel()
             known = interval_widths[~np.isnan(interval_widths)]  # suppressed cells have no interval
@@ -182,37 +199,63 @@ def expected_widths(
     return widths, f"{public}, repeated to so many rows, with simulated noise"
 
 
-def repeated(request: StudyRequest, like: Any, n: int | None) -> dict[str, Any]:
-    """Return the columns that a request reads, repeated to n rows; as they are without an n."""
-    names = (*request.reads.declared, *request.reads.plain)
+def repeated(
+    request: StudyRequest, like: Any, n: int | None, persons: Persons | None
+) -> dict[str, Any]:
+    """Return the columns that a request reads, repeated to n; as they are without an n.
+
+    n counts rows, or persons where each counts once.  Persons of a repetition are others.
+    """
+    names = [*request.reads.declared, *request.reads.plain, *(persons[:1] if persons else ())]
     columns = {name: np.asarray(column(like, name)) for name in names}
     if n is None or n > MAX_SIMULATED:
         return columns
-    rows = np.arange(n)
-    return {name: values[rows % len(values)] for name, values in columns.items()}
+    size = len(columns[names[0]])
+    if persons is None:
+        rows = np.arange(n)
+        return {name: values[rows % size] for name, values in columns.items()}
+    distinct, codes = np.unique(columns[persons.group], return_inverse=True)
+    once = persons.each == "person"
+    rows = np.arange(size * -(-n // len(distinct)) if once else n)
+    labels = codes.ravel()[rows % size] + len(distinct) * (rows // size)
+    kept = labels < n if once else np.ones(n, dtype=bool)
+    columns = {name: values[rows[kept] % size] for name, values in columns.items()}
+    return columns | {persons.group: labels[kept]}
 
 
-def _smoothed(repeated: Any, public: Any) -> Any:
-    """Add noise of a kernel's bandwidth to values without ties: a smoothed bootstrap.
+class _Smoothed:
+    """Repeated values with noise of a kernel's bandwidth where they have no ties.
 
-    The density at a quantile sets the width of its interval.  Few public rows show it with gaps,
-    which more repetitions do not fill.
+    This is a smoothed bootstrap.  The density at a quantile sets the width of its interval.  Few
+    public rows show it with gaps, which more repetitions do not fill.
     """
-    from scipy.special import ndtri
 
-    if public.dtype.kind not in "fiu":
-        return repeated
-    values = np.asarray(public, np.float64)
-    known = values[np.isfinite(values)]
-    if known.size < 2:
-        return repeated
-    spread = min(float(known.std()), float(np.ptp(np.quantile(known, (0.25, 0.75)))) / 1.34)
-    # Silverman (1986), equation 3.31
-    bandwidth = 0.9 * spread * known.size**-0.2
-    distinct, counts = np.unique(known, return_counts=True)
-    alone = np.isin(repeated, distinct[counts == 1])
-    normal = ndtri(evenly(len(repeated), 1))[:, 0]
-    return repeated + np.where(alone, bandwidth * normal, 0.0)
+    def __init__(self, repeated: Any, public: Any, n_cells: int) -> None:
+        self._values, self._bandwidths = repeated, np.zeros(len(repeated))
+        if public.dtype.kind not in "fiu":
+            return
+        values = np.asarray(public, np.float64)
+        distinct, counts = np.unique(values[np.isfinite(values)], return_counts=True)
+        untied = distinct[counts == 1]
+        if untied.size < MIN_UNTIED:
+            return
+        spread = min(float(untied.std()), float(np.ptp(np.quantile(untied, (0.25, 0.75)))) / 1.34)
+        # Of a normal distribution all three are its standard deviation.  The shortest interval
+        # with a quarter of the values is that of the highest mode, where several are far apart.
+        quarter = untied.size // 4
+        spread = min(spread, float((untied[quarter:] - untied[:-quarter]).min()) / 0.637)
+        # Silverman (1986), equation 3.31, for the density within a cell
+        bandwidth = 0.9 * spread * max(untied.size / n_cells, 1.0) ** -0.2
+        self._bandwidths[np.isin(repeated, untied)] = bandwidth
+
+    def drawn(self, k: int) -> Any:
+        """Return the k-th draw."""
+        from scipy.special import ndtri
+
+        if not self._bandwidths.any():
+            return self._values
+        uniform = (evenly(len(self._values), 1)[:, 0] + k * GOLDEN) % 1.0
+        return self._values + self._bandwidths * ndtri(np.clip(uniform, 1e-9, 1.0 - 1e-9))
 
 
 def _reads_columns(request: StudyRequest) -> bool:

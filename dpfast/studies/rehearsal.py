@@ -8,7 +8,7 @@ from dpfast.fit_requests.planned_run import quietly
 from dpfast.inference.composition import plain_spend
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
-from dpfast.studies.answers import answered, told_of
+from dpfast.studies.answers import Persons, answered, told_of
 from dpfast.studies.quotes import repeated
 from dpfast.studies.requests import StudyRequest
 
@@ -17,12 +17,17 @@ NOT_PRIVATE = "REHEARSAL, not private: public rows and simulated noise; nothing 
 
 
 def rehearsal_of(
-    request: StudyRequest, spend: Budget, n: int | None, like: Any, schema: Any
+    request: StudyRequest,
+    spend: Budget,
+    n: int | None,
+    like: Any,
+    schema: Any,
+    persons: Persons | None,
 ) -> dict[str, Any]:
     """Answer a request on public rows, in the form of an answer for JSON."""
-    table = repeated(request, like, n)
+    table, noise = repeated(request, like, n, persons), SeededNoise(0)
     with quietly():
-        result = answered(request, table, schema, privacy=spend, ledger=None, noise=SeededNoise(0))
+        result = answered(request, table, schema, persons, privacy=spend, ledger=None, noise=noise)
     told = told_of(request, result)
     told["summary"] = f"{NOT_PRIVATE}\n\n{told['summary']}"
     warnings = [str(message) for message in getattr(result, "warnings", ())]

@@ -183,8 +183,9 @@ def _or_none(read: Callable[[Any, str], Any]) -> Field:
 
 Field = tuple[Callable[[Any, str], Any], Any]
 
-#: Marks a field without a default.
+#: Mark a field without a default, and one that is no part of the document where it is not given.
 NEEDED: Any = object()
+LEFT_OUT: Any = object()
 FORMULA: Field = (_formula, NEEDED)
 LEVEL: Field = (partial(number_in, interval="[0.5, 1)"), 0.95)
 BY: Field = (_names, NEEDED)
@@ -195,9 +196,17 @@ WEIGHTS: dict[str, Field] = {
     "largest_weight": _or_none(positive),
 }
 
+#: The same, of analyses whose documents had no such fields: without weights they are as before.
+NEW_WEIGHTS: dict[str, Field] = {name: (read, LEFT_OUT) for name, (read, _) in WEIGHTS.items()}
+
 #: Fields of each analysis: how each is read, and its default.
 ANALYSES: dict[str, dict[str, Field]] = {
-    "fit": {"formula": FORMULA, "loss": (_loss, "least-squares"), "level": LEVEL},
+    "fit": {
+        "formula": FORMULA,
+        "loss": (_loss, "least-squares"),
+        **NEW_WEIGHTS,
+        "level": LEVEL,
+    },
     "effect": {
         "treatment": (_text, NEEDED),
         "response": (_text, NEEDED),
@@ -208,13 +217,14 @@ ANALYSES: dict[str, dict[str, Field]] = {
         **WEIGHTS,
         "level": LEVEL,
     },
-    "two_stage": {"formula": FORMULA, "level": LEVEL},
+    "two_stage": {"formula": FORMULA, **NEW_WEIGHTS, "level": LEVEL},
     "absorbed": {"formula": FORMULA, "level": LEVEL},
     "cox": {
         "formula": FORMULA,
         "event": (_text, NEEDED),
         "cuts": (_cuts, NEEDED),
         "unit": _or_none(positive),
+        **NEW_WEIGHTS,
         "level": LEVEL,
     },
     "counts": {"by": BY, **WEIGHTS, "least": LEAST, "level": LEVEL},
@@ -237,6 +247,7 @@ ANALYSES: dict[str, dict[str, Field]] = {
         "formula": FORMULA,
         "by": (_text, NEEDED),
         "loss": (lambda value, name: one_of(value, LOSSES, name), "least-squares"),
+        **NEW_WEIGHTS,
         "least": LEAST,
         "level": LEVEL,
     },
@@ -268,6 +279,8 @@ def read_request(
         if name not in entries and default is NEEDED:
             raise InvalidInput(f"a request of {analysis!r} needs {name!r}.")
         value = read(entries[name], name) if name in entries else default
+        if default is LEFT_OUT and value in (None, LEFT_OUT):
+            continue
         arguments[name] = list(value) if isinstance(value, tuple) else value
     prices = [name for name in PRICES if name in entries]
     if len(prices) > 1 or not (prices or (width and "width" in entries)):
@@ -350,6 +363,14 @@ def part_of(total: Budget, share: float) -> Budget:
 
 def _reads(analysis: str, arguments: Mapping[str, Any], schema: Schema | None) -> Reads:
     """Find the columns that a request reads; refuse a request without readable ones."""
+    reads = _without_weights(analysis, arguments, schema)
+    return reads._replace(
+        plain=(*reads.plain, *_weights_of(arguments, (*reads.declared, *reads.plain)))
+    )
+
+
+def _without_weights(analysis: str, arguments: Mapping[str, Any], schema: Schema | None) -> Reads:
+    """Find the columns that a request reads beside its weights."""
     if analysis == "two_stage":
         return _of_formula(equations_of(arguments["formula"]).formula, schema)
     if analysis == "absorbed":
@@ -362,36 +383,32 @@ def _reads(analysis: str, arguments: Mapping[str, Any], schema: Schema | None) -
             raise InvalidInput("the columns of a request must differ.")
         return reads._replace(plain=(*reads.plain, event))
     if analysis == "effect":
-        weights = () if arguments["weights"] is None else (arguments["weights"],)
-        if bool(weights) != (arguments["largest_weight"] is not None):
+        if (arguments["weights"] is None) != (arguments["largest_weight"] is None):
             raise InvalidInput('give "weights" and "largest_weight" together, or neither.')
         named = [*arguments["covariates"], arguments["response"], arguments["treatment"]]
-        if len({*named, *weights}) < len(named) + len(weights):
-            raise InvalidInput(
-                "covariates, response, treatment and weights must be different columns."
-            )
+        if len({*named}) < len(named):
+            raise InvalidInput("covariates, response and treatment must be different columns.")
         known = {} if schema is None else schema.columns
         used, plain, treatment = list[str](), named[:-1], named[-1]
         if schema is not None and arguments["response"] in known:
             used, plain = [*schema.declared(plain, "covariates")], []
         (used if isinstance(known.get(treatment), Binary) else plain).append(treatment)
-        return Reads(tuple(used), (*plain, *weights), tuple(arguments["covariates"]))
+        return Reads(tuple(used), tuple(plain), tuple(arguments["covariates"]))
     if "formula" in arguments:
         reads = _of_formula(arguments["formula"], schema)
         return _by(reads, arguments["by"], schema) if analysis == "fits" else reads
     columns = arguments.get("columns", arguments.get("column", ()))
     grouping = grouping_of(schema, arguments["by"], columns, "columns")
-    declared = tuple(dict.fromkeys([*grouping.by, *grouping.columns]))
-    return Reads(declared=declared, plain=_weights_of(arguments, declared))
+    return Reads(declared=tuple(dict.fromkeys([*grouping.by, *grouping.columns])))
 
 
 def _weights_of(arguments: Mapping[str, Any], others: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the column of weights of a table by cell, which nothing else may be."""
-    weights = arguments["weights"]
-    if weights is None and arguments["largest_weight"] is not None:
+    """Return the column of weights, which nothing else may be."""
+    weights = arguments.get("weights")
+    if weights is None and arguments.get("largest_weight") is not None:
         raise InvalidInput('"largest_weight" is the bound on "weights": name their column, too.')
     if weights in others:
-        raise InvalidInput("weights, groupings and columns must be different columns.")
+        raise InvalidInput("weights and all other columns of a request must be different columns.")
     return () if weights is None else (weights,)
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from dpfast.arguments import did_you_mean, file_path, flag, whole_number
+from dpfast.arguments import did_you_mean, file_path, flag, one_of, whole_number
 from dpfast.data.columns import column, column_names
-from dpfast.data.files import Written, read_numbers, read_table, written
+from dpfast.data.files import Written, read_labels, read_numbers, read_table, written
 from dpfast.data.schema import Schema
 from dpfast.errors import (
     InvalidBudget,
@@ -21,6 +21,7 @@ from dpfast.errors import (
     understood,
 )
 from dpfast.fit_requests.partial import KeepReleased
+from dpfast.fit_requests.request import hide_row_details
 from dpfast.inference.rendering.study import report_of
 from dpfast.inference.rendering.table import Summary
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
@@ -28,7 +29,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.regression.forecast import NoForecast
-from dpfast.studies.answers import answered, summary_of, told_of
+from dpfast.studies.answers import Persons, answered, summary_of, told_of
 from dpfast.studies.approvals import Approvals
 from dpfast.studies.methods import StudyMethods
 from dpfast.studies.plans import StudyPlan, plan_of
@@ -70,6 +71,11 @@ class Study(StudyMethods):
         Separator in text files; by default found in the first row.
     decimal : {".", ","}
         Decimal mark in text files.
+    group, group_size, each : str, int, {"row", "person"}, optional
+        The column that names the person of each row, and how persons count, as for
+        :func:`dpfast.records`.  Every request then protects persons with all their rows.  With
+        ``each="person"`` the number of rows is private: ``n`` is that of persons, and has no
+        default.  Analyses that know no persons are refused.
     approvals : path, optional
         A folder that holds a folder ``approved``.  Requests are then answered only once
         :meth:`approve` was called for them, by this process or another.
@@ -129,6 +135,9 @@ class Study(StudyMethods):
         like: Any = None,
         delimiter: str | None = None,
         decimal: str = ".",
+        group: str | None = None,
+        group_size: int | None = None,
+        each: str = "row",
         approvals: str | os.PathLike[str] | None = None,
         noise: NoiseSource | None = None,
     ) -> None:
@@ -140,7 +149,9 @@ class Study(StudyMethods):
             _source(value, name) for value, name in ((data, "data"), (like, "like"))
         )
         self.n = None if n is None else whole_number(n, "n", 1)
-        if n is None and data is not None and not isinstance(self._data, str):
+        self._persons = _persons(group, group_size, each)
+        in_memory = data is not None and not isinstance(self._data, str)
+        if n is None and in_memory and not self._count_once:
             self.n = _rows(data, column_names(data)[0])
         folder = None if approvals is None else os.path.abspath(file_path(approvals, "approvals"))
         self._approvals = None if folder is None else Approvals(folder)
@@ -148,6 +159,11 @@ class Study(StudyMethods):
         self._answers: dict[str, tuple[StudyRequest, Any]] = {}
         #: One analysis at a time.  A lock for each process: a fork may copy one that is held.
         self._locks: dict[object, threading.RLock] = {}
+
+    @property
+    def _count_once(self) -> bool:
+        """Whether persons count once, so that the number of rows is private."""
+        return self._persons is not None and self._persons.each == "person"
 
     @property
     def remaining(self) -> Budget:
@@ -168,7 +184,9 @@ class Study(StudyMethods):
         return [(request.to_dict(), result) for request, result in list(self._answers.values())]
 
     def __repr__(self) -> str:
-        records = "no table" if self.n is None else f"{self.n} records"
+        records = "no table" if self._data is None else "a table"
+        if self.n is not None:
+            records = f"{self.n} {'persons' if self._count_once else 'records'}"
         return (
             f"Study: {records}; total {self.ledger.total!r}; remaining {self.remaining!r}; "
             f"{len(self._answers)} answers, see .log"
@@ -229,7 +247,7 @@ class Study(StudyMethods):
         if not (flag(records, "records") or self.n):
             raise InvalidInput("a plan needs the number of records: pass n= to the study.")
         n, total = None if records else self.n, self._total
-        return plan_of(requests, self.schema, total, n, self._public)
+        return plan_of(requests, self.schema, total, n, self._public, self._persons)
 
     def run(self, request: Any) -> Any:
         """Answer a request: charge the quoted amount, then run the analysis.
@@ -253,7 +271,7 @@ class Study(StudyMethods):
                 "a study was asked by a signal handler (or a function of yours) that interrupted "
                 "an analysis of it in the same thread. Nothing was spent. Ask after it returned."
             )
-        with lock:
+        with lock, hide_row_details("person" if self._count_once else "row"):
             if digest not in self._answers:
                 if self._approvals is not None:
                     self._approvals.require(request)
@@ -267,6 +285,7 @@ class Study(StudyMethods):
                             request,
                             table,
                             self.schema,
+                            persons=self._persons,
                             privacy=request_ledger.total,
                             ledger=request_ledger,
                             noise=self._noise,
@@ -329,11 +348,11 @@ class Study(StudyMethods):
                 "like is the private table of this study. A rehearsal protects nothing: pass "
                 "public or synthetic rows."
             )
-        public, spend = _columns(source, checked.reads, self.schema, self._written), checked.spend
+        public, spend = self._read_columns(source, checked), checked.spend
         if not _rows(public, (*checked.reads.declared, *checked.reads.plain)[0]):
             raise InvalidInput("like has no rows; at least one is needed.")
         assert spend is not None
-        return rehearsal_of(checked, spend, self.n, public, self.schema)
+        return rehearsal_of(checked, spend, self.n, public, self.schema, self._persons)
 
     def submit(self, request: Any) -> Quote:
         """Let a request wait for approval; return its quote.  No record is read.
@@ -447,26 +466,29 @@ class Study(StudyMethods):
         payable = not earlier and share <= share_of(self._total, self.remaining)
         forecast: tuple[dict[str, float] | None, str]
         try:
-            forecast = expected_widths(request, spend, self.n, self._public(request), self.schema)
+            forecast = expected_widths(
+                request, spend, self.n, self._public(request), self.schema, self._persons
+            )
         except (InvalidBudget, NoForecast) as error:  # as run would refuse it, at no cost
             forecast = None, f"this would be refused: {error}"
         return Quote(request.to_dict(), request.digest, spend, float(share), payable, *forecast)
 
     def _public(self, request: StudyRequest) -> Any:
         """Return the public table, or the columns of it that a request names; None without one."""
-        return (
-            None
-            if self._like is None
-            else _columns(self._like, request.reads, self.schema, self._written)
-        )
+        return None if self._like is None else self._read_columns(self._like, request)
+
+    def _read_columns(self, source: Any, request: StudyRequest) -> Any:
+        """Return a table, or the columns of a file that a request names, and those of persons."""
+        group = None if self._persons is None else self._persons.group
+        return _columns(source, request.reads, self.schema, self._written, group)
 
     def _table(self, request: StudyRequest) -> Any:
         """Return the private table, or the columns of its file that a request names."""
         if self._data is None:
             raise InvalidInput("this study has no table, so it can quote but not answer.")
-        table = _columns(self._data, request.reads, self.schema, self._written)
+        table = self._read_columns(self._data, request)
         rows = _rows(table, (*request.reads.declared, *request.reads.plain)[0])
-        if self.n is not None and rows != self.n:
+        if self.n is not None and rows != self.n and not self._count_once:
             raise InvalidInput(
                 f"the table has {rows} records, and the study was declared to have n={self.n}."
             )
@@ -525,6 +547,21 @@ def _is_kept(path: Any) -> bool:
     return False
 
 
+def _persons(group: Any, group_size: Any, each: Any) -> Persons | None:
+    """Check how persons count, as far as it is public."""
+    if group is None:
+        if group_size is None and each == "row":
+            return None
+        raise InvalidInput("group_size and each are about persons: name their column, group=.")
+    if not isinstance(group, str):
+        raise InvalidInput(f"group must be the name of a column; received {described(group)}.")
+    each = one_of(each, ("row", "person"), "each")
+    if (group_size is None) != (each == "person"):
+        raise InvalidInput('give group_size, the rows of a person at most, or each="person".')
+    size = None if group_size is None else whole_number(group_size, "group_size", 1)
+    return Persons(group, size, each)
+
+
 def _source(data: Any, name: str) -> Any:
     """Check a data source: a table, a path made absolute, or None."""
     if isinstance(data, str | bytes | os.PathLike):
@@ -534,12 +571,15 @@ def _source(data: Any, name: str) -> Any:
     return data
 
 
-def _columns(source: Any, reads: Reads, schema: Schema | None, how: Written) -> Any:
+def _columns(
+    source: Any, reads: Reads, schema: Schema | None, how: Written, group: str | None
+) -> Any:
     """Return a table, or the columns of a file that a request names."""
     if not isinstance(source, str):
-        available = column_names(source)
-        if not {*reads.declared, *reads.plain} <= {*available}:
-            absent = next(n for n in (*reads.declared, *reads.plain) if n not in available)
+        available, named = column_names(source), [*reads.declared, *reads.plain]
+        named += [] if group is None else [group]
+        if not {*named} <= {*available}:
+            absent = next(name for name in named if name not in available)
             raise InvalidInput(
                 "the request names a column that the table lacks"
                 f"{did_you_mean(absent, available)}; it has {available}."
@@ -552,6 +592,8 @@ def _columns(source: Any, reads: Reads, schema: Schema | None, how: Written) -> 
         table = {name: column(values, name) for name in reads.declared}
     if reads.plain:
         table |= read_numbers(source, reads.plain, **how._asdict())
+    if group is not None and group not in table:
+        table[group] = read_labels(source, group, **how._asdict())
     return table
 
 
