@@ -5,6 +5,8 @@ The methods are found, not listed: a new one fails here until its arguments have
 
 from __future__ import annotations
 
+import os
+import tempfile
 import warnings
 from functools import cache
 from typing import Any
@@ -42,13 +44,19 @@ def fitted(name):
     return made.fit(X, Y if "Logistic" not in name else (Y > 0).astype(float))
 
 
-def study():
+def study(**options):
     """With a treatment, a covariate and an instrument beside the columns of tables by cell."""
-    table = {"a": (Y > 0).astype(float), "b": Y, "x": X[:, 0]}
+    table = {"a": (Y > 0).astype(float), "b": Y, "x": X[:, 0], "w": np.ones(len(Y))}
     columns = {"a": dpfast.Binary(1, 0), "v": dpfast.Numeric(-3, 3)}
-    return dpfast.Study(
-        table | {"v": Y}, privacy=1e3, schema=dpfast.Schema(columns), noise=dpfast.SeededNoise(0)
-    )
+    options |= {"schema": dpfast.Schema(columns), "noise": dpfast.SeededNoise(0)}
+    return dpfast.Study(table | {"v": Y}, privacy=1e3, **options)
+
+
+def approvals():
+    """Make a folder in which requests wait."""
+    folder = tempfile.mkdtemp()
+    os.mkdir(os.path.join(folder, "approved"))
+    return folder
 
 
 MAKERS = {
@@ -97,7 +105,8 @@ RIGHT: dict[str, Any] = {
     "total": 1.0,
     "used": ["a"], "value": 0.0, "values": Y, "x": Y, "y": Y,
 }  # fmt: skip
-WEIGHTED: dict[str, Any] = {"weights": "x", "largest_weight": 3.0, "least": 0.0}
+WEIGHTS: dict[str, Any] = {"weights": "w", "largest_weight": 3.0}
+WEIGHTED: dict[str, Any] = {**WEIGHTS, "least": 0.0}
 PRICE: dict[str, Any] = {"share": 0.9, "mu": None, "name": None}
 OWN: dict[str, dict[str, Any]] = {
     "Categorical.codes": {"values": ["a"] * 60},
@@ -117,7 +126,14 @@ OWN: dict[str, dict[str, Any]] = {
     "Schema.draft": {"source": TABLE},
     "Study.counts": {**PRICE, **WEIGHTED, "by": "a"},
     "Study.absorbed": {**PRICE, "formula": "b ~ x | a"},
-    "Study.cox": {**PRICE, "formula": "b ~ x", "event": "a", "cuts": [1.0], "unit": None},
+    "Study.cox": {
+        **PRICE,
+        **WEIGHTED,
+        "formula": "b ~ x",
+        "event": "a",
+        "cuts": [1.0],
+        "unit": None,
+    },
     "Study.effect": {
         **PRICE,
         "treatment": "a",
@@ -129,8 +145,15 @@ OWN: dict[str, dict[str, Any]] = {
         "weights": None,
         "largest_weight": None,
     },
-    "Study.fit": {**PRICE, "formula": "v ~ a", "loss": "log-cosh"},
-    "Study.fits": {**PRICE, "formula": "b ~ x", "by": "a", "loss": "least-squares", "least": 0.0},
+    "Study.fit": {**PRICE, **WEIGHTS, "formula": "v ~ a", "loss": "log-cosh"},
+    "Study.fits": {
+        **PRICE,
+        **WEIGHTED,
+        "formula": "b ~ x",
+        "by": "a",
+        "loss": "least-squares",
+        "least": 0.0,
+    },
     "Study.means": {**PRICE, **WEIGHTED, "columns": "v", "by": "a"},
     "Study.quantiles": {
         **PRICE,
@@ -140,7 +163,7 @@ OWN: dict[str, dict[str, Any]] = {
         "probabilities": [0.5],
     },
     "Study.rehearse": {"like": {"a": [1.0, 0.0] * 30}},
-    "Study.two_stage": {**PRICE, "formula": "b ~ a | x"},
+    "Study.two_stage": {**PRICE, **WEIGHTS, "formula": "b ~ a | x"},
     "ZCDP.within": {"budget": dpfast.ZCDP(1.0)},
     "bayesopt.Tuner.tell": {"values": np.zeros((2, 60))},
     "datasets.Table.__getitem__": {"name": "log_wage"},
@@ -199,7 +222,8 @@ def call(owner, key, given):
         target = bayesopt.Tuner(**CALLS["bayesopt.Tuner"])
         target.ask()
     if owner == "Study":  # whose log would answer again
-        target = study()
+        held = key in ("approve", "submit", "waiting")
+        target = study(approvals=approvals()) if held else study()
     if key in ("charge", "child", "check"):
         own = {"ledger": dpfast.Ledger(1.0)} if "ledger" in CALLS[owner] else {}
         target = classes()[owner](**CALLS[owner] | own)  # a test that forks may close the others
