@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import flag, positive
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.rendering.table import Summary
@@ -23,6 +25,9 @@ from dpfast.tables.by_cell import (
 )
 
 Array = NDArray[np.float64]
+
+#: Statistics that are means of those of strata.
+MEAN_OR_SHARE = re.compile(r"mean|share up to \S+")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -166,6 +171,95 @@ class CellEstimates(ByCell):
             other, f"{self.statistic} over {name}", ratio, error, limits=(lowest, math.inf),
             null=1.0, ratio_of=known,
         )  # fmt: skip
+
+    def poststratified(
+        self, strata: str, sizes: Mapping[Any, float], *, total: bool = False
+    ) -> CellEstimates:
+        """Weight the levels of a grouping by public sizes of the population, as its strata.
+
+        This is the stratified estimator (Cochran 1977, chapter 5): its variance is the sum of those
+        within strata, and weights within a stratum play no part if they are equal.  With further
+        groupings all cells have the same sizes, which is direct standardisation.
+
+        Parameters
+        ----------
+        strata : str
+            One of ``by``.
+        sizes : mapping of level to float
+            Size of the population in each of its levels; public.
+        total : bool
+            Return totals: the mean times the sum of the sizes.
+
+        Returns
+        -------
+        CellEstimates
+            By the other groupings; NaN where a stratum is suppressed.  Finite population
+            corrections are left out, so that intervals are too wide rather than too narrow.
+
+        Examples
+        --------
+        >>> size = dpfast.Categorical(["small", "large"])
+        >>> schema = dpfast.Schema({"size": size, "pay": dpfast.Numeric(0, 9)})
+        >>> pay = np.repeat([2.0, 6.0], 2000)
+        >>> table = {"size": np.repeat(["small", "large"], 2000), "pay": pay}
+        >>> cells = dpfast.tables.means(table, "pay", "size", schema=schema, privacy=2.0)
+        >>> of_all = cells["pay"].poststratified("size", {"small": 9e5, "large": 1e5})
+        >>> bool(abs(of_all.estimate - 2.4) < 0.1)
+        True
+        """
+        axis, sizes_by_level = self._strata(strata, sizes)
+        whole = float(sizes_by_level.sum())
+        shape = [-1 if k == axis else 1 for k in range(self.counts.ndim)]
+        part = (sizes_by_level / whole).reshape(shape)
+        used = part > 0.0
+        with np.errstate(all="ignore"):
+            estimate = np.where(used, part * self.estimate, 0.0).sum(axis=axis)
+            errors = np.where(used, part * self.bse, 0.0)
+            squares = errors**2
+            variance = squares.sum(axis=axis)
+            if self.dependent:  # the least favourable covariances
+                variance = errors.sum(axis=axis) ** 2
+            # Satterthwaite (1946)
+            scatter = np.where(used, squares**2 / self._degrees, 0.0).sum(axis=axis)
+            degrees = squares.sum(axis=axis) ** 2 / np.maximum(scatter, 1e-300)
+        times = whole if flag(total, "total") else 1.0
+        kept = [k for k in range(len(self.by)) if k != axis]
+        return self._replace(
+            statistic=f"stratified {'total' if total else self.statistic}",
+            by=tuple([self.by[k] for k in kept]),
+            levels=tuple([self.levels[k] for k in kept]),
+            counts=self.counts.sum(axis=axis),
+            count_noise=self.count_noise * math.sqrt(self.counts.shape[axis]),
+            suppressed=(used & ~self.told).any(axis=axis),
+            estimate=times * estimate,
+            bse=times * np.sqrt(variance),
+            degrees_of_freedom=degrees,
+            limits=(times * self.limits[0], times * self.limits[1]),
+        )
+
+    def _strata(self, strata: Any, sizes: Any) -> tuple[int, Array]:
+        """Return the axis of a grouping, and the public size of each of its levels."""
+        if self.null is not None or not MEAN_OR_SHARE.fullmatch(self.statistic):
+            raise InvalidInput(
+                f"a {self.statistic} of all is no mean of those of strata. Means and shares up to "
+                "a line are: cells[column], or .share_below(line) of a distribution."
+            )
+        if not isinstance(strata, str) or strata not in self.by:
+            raise InvalidInput(
+                f"strata must be a grouping of the table, one of {list(self.by)}; received "
+                f"{described(strata, text=True)}."
+            )
+        axis = self.by.index(strata)
+        levels = self.levels[axis]
+        if not isinstance(sizes, Mapping) or {*sizes} != {*levels}:
+            raise InvalidInput(
+                f"sizes must be a mapping with the size of each of {list(levels)}; received "
+                f"{described(sizes)}."
+            )
+        numbers = [positive(sizes[level], "sizes", or_zero=True) for level in levels]
+        if not any(numbers):
+            raise InvalidInput("sizes are all zero: at least one must be positive.")
+        return axis, np.array(numbers)
 
     def _compared(
         self, other: CellEstimates, statistic: str, estimate: Array, bse: Array, **changes: Any

@@ -344,3 +344,114 @@ def test_a_mean_and_a_share_lie_within_their_own_intervals():
         assert ((low <= found.mean[0]) & (found.mean[0] <= high))[told].all()
         share = found.shares()[0]
         assert ((share >= 0.0) & (share <= 1.0))[np.isfinite(share)].all()
+
+
+# ---- strata ------------------------------------------------------------------------------------
+
+SIZES = {0: 5e5, 1: 3e5, 2: 1.5e5, 3: 5e4}
+STRATA = dpfast.Schema(
+    {
+        "s": dpfast.Categorical(range(4)),
+        "v": dpfast.Numeric(0, 100),
+        "g": dpfast.Categorical(["a", "b"]),
+    }
+)
+
+
+def stratified(rng, n=(1500, 1500, 2500, 2500)):
+    """A sample with sizes that are not in proportion, and spreads that differ."""
+    s = np.repeat(range(4), n)
+    v = np.array([20.0, 35.0, 50.0, 65.0])[s] + np.array([5.0, 7.0, 9.0, 6.0])[s] * rng.normal(
+        size=s.size
+    )
+    return {"s": s, "v": np.clip(v, 0, 100), "g": rng.choice(["a", "b"], s.size)}
+
+
+def test_the_stratified_mean_is_that_of_surveys():
+    """With hardly any noise: Cochran (1977), formulas 5.1 and 5.13, written out here."""
+    table = stratified(np.random.default_rng(0))
+    cells = tables.means(table, "v", ["s", "g"], schema=STRATA, privacy=2000.0, noise=seeded())
+    sizes = np.array([*SIZES.values()])
+    for g in ("a", "b"):
+        own = [table["v"][(table["s"] == h) & (table["g"] == g)] for h in range(4)]
+        mean = sum(size * v.mean() for size, v in zip(sizes, own, strict=True)) / sizes.sum()
+        error = sum(size**2 * v.var() / v.size for size, v in zip(sizes, own, strict=True))
+        found = cells["v"].poststratified("s", SIZES)
+        k = found.levels[0].index(g)
+        assert found.by == ("g",) and found.estimate[k] == pytest.approx(mean, abs=0.02)
+        assert found.bse[k] == pytest.approx(error**0.5 / sizes.sum(), rel=0.02)
+        total = cells["v"].poststratified("s", SIZES, total=True)
+        assert total.estimate[k] == pytest.approx(1e6 * found.estimate[k])
+        assert total.bse[k] == pytest.approx(1e6 * found.bse[k])
+
+
+@pytest.mark.parametrize("mu", [1.0, 0.3])
+def test_intervals_of_strata_cover_and_are_narrower_than_those_of_weights(mu):
+    """200 seeded runs of a method that covers .95: fewer than 175 of them with probability 1e-5.
+    The strata's means explain most of the variance."""
+    truth = np.array([20.0, 35.0, 50.0, 65.0]) @ [0.5, 0.3, 0.15, 0.05]
+    widths, covered = [], 0
+    for run in range(200):
+        table = stratified(np.random.default_rng(run + 10**4))
+        options = {"schema": STRATA, "privacy": mu, "noise": seeded(run)}
+        found = tables.means(table, "v", "s", **options)["v"].poststratified("s", SIZES)
+        low, high = found.conf_int()
+        covered += bool(low <= truth <= high)
+        widths.append(high - low)
+    assert covered >= 175
+    weights = np.array([5e5 / 1500, 3e5 / 1500, 1.5e5 / 2500, 5e4 / 2500])[table["s"]]
+    rows = dpfast.records(table | {"w": weights}, sample_weight="w", largest_weight=334.0)
+    low, high = tables.means(rows, "v", **options).conf_int("v")
+    assert np.median(widths) < 0.85 * (high - low)
+
+
+def test_shares_below_a_line_have_strata_and_what_is_hidden_hides_them():
+    table = stratified(np.random.default_rng(1), (1500, 1500, 2500, 20))
+    options = {"schema": STRATA, "privacy": 1.0, "noise": seeded()}
+    few = tables.distribution(table, "v", "s", least=100.0, **options).share_below(30.0)
+    assert np.isnan(few.poststratified("s", SIZES).estimate)
+    without = few.poststratified("s", SIZES | {3: 0.0})  # its size is none
+    assert without.estimate == pytest.approx(few.estimate[:3] @ [5e5, 3e5, 1.5e5] / 9.5e5)
+    assert without.told and "stratified share" in str(without.summary())
+
+
+def test_persons_in_several_strata_are_not_taken_for_independent():
+    table = stratified(np.random.default_rng(2))
+    order = np.random.default_rng(3).permutation(8000)
+    rows = dpfast.records(
+        {k: v[order] for k, v in table.items()} | {"id": np.arange(8000) // 2}, group="id",
+        each="person",
+    )  # fmt: skip
+    cells = tables.means(rows, "v", "s", schema=STRATA, privacy=2.0, noise=seeded())["v"]
+    found = cells.poststratified("s", SIZES)
+    assert found.bse == pytest.approx(cells.bse @ [0.5, 0.3, 0.15, 0.05])
+
+
+@pytest.mark.parametrize(
+    ("strata", "sizes", "said"),
+    [
+        ("g", SIZES, "one of"), (["s"], SIZES, "one of"), ("s", [1, 2, 3, 4], "mapping"),
+        ("s", {0: 1.0}, "mapping"), ("s", SIZES | {3: -1.0}, "sizes"),
+        ("s", dict.fromkeys(SIZES, 0), "all zero"), ("s", SIZES | {3: float("nan")}, "sizes"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_sizes_of_strata_are_checked(strata, sizes, said):
+    table = stratified(np.random.default_rng(0))
+    cells = tables.means(table, "v", "s", schema=STRATA, privacy=1.0, noise=seeded())
+    with pytest.raises(dpfast.InvalidInput, match=said):
+        cells["v"].poststratified(strata, sizes)
+
+
+def test_only_means_and_shares_are_means_of_strata():
+    table = stratified(np.random.default_rng(0))
+    cells = tables.means(table, "v", "s", schema=STRATA, privacy=1.0, noise=seeded())
+    spread = tables.distribution(table, "v", "s", schema=STRATA, privacy=1.0, noise=seeded())
+    for wrong in (
+        cells.totals("v"),
+        cells["v"].difference(0),
+        spread.gini(),
+        spread.poverty_rate(),
+    ):
+        with pytest.raises(dpfast.InvalidInput, match="no mean of those of strata"):
+            wrong.poststratified("s", SIZES)
