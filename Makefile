@@ -113,7 +113,7 @@ coverage: $(VENV)/.coverage
 	mkdir -p build/coverage
 	$(BIN)/python -m coverage run -m pytest -q -m "not slow" $(COVERING)
 	$(BIN)/python -m coverage json -q
-	$(BIN)/python -m tests.privacy.branches
+	$(BIN)/python -m tests.privacy.branches --strict
 
 $(VENV)/.operators: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet --group operators

@@ -62,6 +62,10 @@ PARTS = {
             "--memory 0.25 --search 0.4",
         ),
     ),
+    "allocations": Part(
+        20.0, ("make .venv/.built", ".venv/bin/python -m tests.privacy.failing_allocations")
+    ),
+    "coverage": Part(30.0, ("make coverage",)),
     "proofs": Part(20.0, ("make proofs",)),
     "oldest": Part(40.0, (".ci/oldest",)),
     "newest": Part(40.0, (".ci/prereleases",)),

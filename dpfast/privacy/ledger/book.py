@@ -286,17 +286,13 @@ class Ledger(Hinted):
         An (epsilon, delta) total that paid in GDP converts its mu at the delta that is left.
         """
         spent = self._current()[0]
-        from dpfast.privacy.conversions import MAX_MU
-
         if not any(spent[2:]):
             return self._as_budget(spent[: len(self._currency.fields)], up=True)
         total: Any = self._total
         remaining_delta = self._as_budget((0, self._limit[1] - spent[1]), up=False).delta
-        mu, epsilon = _as_mu(spent[2], up=True), total.epsilon
-        if mu.mu <= MAX_MU:
-            a, b = written(mu.epsilon(remaining_delta))
-            epsilon = min(epsilon, ratio_to_float(a * ONE + b * spent[0], b * ONE, up=True))
-        return amount(ApproxDP, epsilon, total.delta)
+        a, b = written(_as_mu(spent[2], up=True).epsilon(remaining_delta))
+        epsilon = ratio_to_float(a * ONE + b * spent[0], b * ONE, up=True)
+        return amount(ApproxDP, min(epsilon, total.epsilon), total.delta)
 
     @property
     def remaining(self) -> Any:

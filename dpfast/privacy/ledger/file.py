@@ -371,18 +371,18 @@ class FileLedger(Ledger):
 def _locked(path: str, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T:
     """Lock the file and work on it, in repeated attempts: to wait inside would block forks."""
     process, started = this_process(), time.monotonic()
-    for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
+    pauses = chain(_PAUSES, repeat(_PAUSES[-1]))
+    while True:
         with suppress(_Busy):
             return _locked_at_once(path, mode, lock, work, process)
         if time.monotonic() - started > _PATIENCE:
-            break
-        time.sleep(pause)
-    raise LedgerUnavailable(
-        f"the ledger {path!r} has been locked by another process for {_PATIENCE:g} seconds, where "
-        "a charge takes milliseconds: that process was stopped, or is no dpfast (one that only "
-        "reads can hold the lock, too). Nothing was spent. Find it (lslocks lists who holds which "
-        "file), let it go on or end it, and ask again."
-    )
+            raise LedgerUnavailable(
+                f"the ledger {path!r} has been locked by another process for {_PATIENCE:g} "
+                "seconds, where a charge takes milliseconds: that process was stopped, or is no "
+                "dpfast (one that only reads can hold the lock, too). Nothing was spent. Find it "
+                "(lslocks lists who holds which file), let it go on or end it, and ask again."
+            )
+        time.sleep(next(pauses))
 
 
 def _locked_at_once(
