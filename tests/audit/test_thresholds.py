@@ -28,6 +28,8 @@ from tests.audit.thresholds import Pairs, Table, alone, complete, counted, ends,
 #: Records; how many of them a level has to have, as said; and nine tenths, from which on results
 #: say that records are missing.
 N, LEAST, MOSTLY = 30, 7, 27
+#: Numbers that a rule may turn at: none or one, one or two, and both sides of ``LEAST``.
+TURNS = (1, 2, LEAST, LEAST + 1)
 RNG = np.random.default_rng(5)
 TABLE: Table = {
     "x": RNG.normal(size=N),
@@ -84,12 +86,12 @@ def shown(function: Any, *arguments: Any, **options: Any) -> Any:
 def of_cells(
     function: Any, mu: float, *columns: Any, kinds: dict[str, tuple[str, ...]], **options: Any
 ) -> Case:
-    """A table, which is made so soon that a level may have any number of records."""
+    """A table, which is made so soon that a level may have few records."""
 
     def call(table: Table) -> Any:
         return shown(function, table, *columns, schema=SCHEMA, privacy=mu, least=LEAST, **options)
 
-    return Case(function, call, mu, counts=tuple(range(1, LEAST + 3)), **kinds)
+    return Case(function, call, mu, counts=TURNS, **kinds)
 
 
 def weighted(function: Any) -> Any:

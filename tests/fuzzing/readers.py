@@ -166,7 +166,6 @@ READERS = {
 
 def child(name: str, seed: int, examples: int) -> int:
     """Search with one reader in this process; print what is found."""
-    warnings.simplefilter("ignore")
     reader = READERS[name]
     with tempfile.TemporaryDirectory() as folder:
 
@@ -186,24 +185,22 @@ def child(name: str, seed: int, examples: int) -> int:
         KEPT.mkdir(parents=True, exist_ok=True)
         (KEPT / f"{name}-{seed}-{finding.number}{reader.suffix}").write_bytes(finding.content)
         print(f"{name}, seed {seed}, example {finding.number}: {finding.what}")
-    print(f"{name}: {examples} examples of seed {seed} reach {lines} lines")
+    print(f"{name}: {examples} examples of seed {seed} reach {lines} lines", flush=True)
     return int(bool(found))
 
 
 def run(names: list[str], seed: int, examples: int) -> list[str]:
-    """Search with each reader in a process of its own; return what is wrong."""
-    wrong = []
-    for name in names:
-        command = [sys.executable, "-m", "tests.fuzzing.readers", "--child"]
-        done = subprocess.run(
-            [*command, name, "--seed", str(seed), "--examples", str(examples)],
-            capture_output=True, text=True, cwd=ROOT, env=environment(),
-        )  # fmt: skip
-        print(done.stdout, end="", flush=True)
-        if done.returncode:
-            wrong.append(done.stdout if done.returncode == 1 and done.stdout else
-                         f"{name} ended with {done.returncode}: {done.stderr[-400:]}")  # fmt: skip
-    return wrong
+    """Search with readers in a process of their own; return what is wrong."""
+    command = [sys.executable, "-m", "tests.fuzzing.readers", *names, "--child"]
+    done = subprocess.run(
+        [*command, "--seed", str(seed), "--examples", str(examples)],
+        capture_output=True, text=True, cwd=ROOT, env=environment(),
+    )  # fmt: skip
+    print(done.stdout, end="", flush=True)
+    if not done.returncode:
+        return []
+    ended = f"{', '.join(names)} ended with {done.returncode}: {done.stderr[-400:]}"
+    return [done.stdout if done.returncode == 1 and done.stdout else ended]
 
 
 def environment() -> dict[str, str]:
@@ -223,7 +220,8 @@ def main(argv: list[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     names: Any = asked.readers or list(READERS)
     if asked.child:
-        return child(names[0], asked.seed, asked.examples)
+        warnings.simplefilter("ignore")
+        return max([child(name, asked.seed, asked.examples) for name in names])
     end, seed, wrong = time.monotonic() + asked.seconds, asked.seed, []
     while not wrong:
         wrong += run(names, seed, asked.examples)
