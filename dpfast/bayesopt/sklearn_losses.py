@@ -10,10 +10,10 @@ import numpy as np
 from dpfast.arguments import Array
 from dpfast.bayesopt.parameters import Parameter
 from dpfast.bayesopt.space import as_parameter
+from dpfast.data import as_records
 from dpfast.data.cells import number_cells
 from dpfast.data.classes import comparable, equal, label_kind, readable
 from dpfast.data.columns import library
-from dpfast.data.records import as_records
 from dpfast.errors import InvalidInput, described
 
 #: Metrics by name; each compares one record's truth and prediction.

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.noisy_release import source_of_noise
-from dpfast.data.parts import CACHE_BYTES, Block, random_partition
+from dpfast.data.files.cached import random_partition
+from dpfast.data.parts import CACHE_BYTES, Block
 from dpfast.data.records import MIN_SAMPLING_FACTOR, Covariates, Records
 from dpfast.data.reduction import additions
 from dpfast.privacy.noise import NoiseSource

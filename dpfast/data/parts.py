@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.records import Covariates, Records
+from dpfast.data.records import Covariates, Mapped, Records
 
 Array = NDArray[np.float64]
 Slots = NDArray[np.unsignedinteger[Any]]
@@ -73,30 +73,26 @@ class Block(Records):
 
     def gathered(self) -> Records:
         """Copy the records once into one piece of memory, if they are in memory at all."""
-        return Gathered(self)
+        table, rows = self._table, self._rows
+        X = gather(table.X, rows, np.empty((len(rows), table.n_covariates), table.X.dtype))
+        pieces = Pieces(X, table.y[rows], self.names, self._step)
+        pieces.n, pieces.block_sizes = self.n, self.block_sizes
+        return pieces
 
 
-class Gathered(Records):
-    """Records of a part, copied into one piece of memory."""
+class Pieces(Records):
+    """Arrays that are read piece by piece, so that no copy of a whole is made of them."""
 
     can_be_partitioned = False
 
-    def __init__(self, part: Block) -> None:
-        table = part._table
-        rows = part._rows
-        X = gather(table.X, rows, np.empty((len(rows), table.n_covariates), table.X.dtype))
-        self.X = X
-        self.y = table.y[rows]
-        self.n = part.n
-        self.n_covariates = part.n_covariates
-        self.names = part.names
-        self.block_sizes = part.block_sizes
+    def __init__(self, X: Covariates, y: Array, names: tuple[str, ...] | None, step: int) -> None:
+        super().__init__(X, y, names)
+        self._step = step
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Yield pieces of the same rows as the part does."""
-        step = self.block_sizes[0]
-        for first in range(0, max(1, len(self.y)), step):
-            yield self.X[first : first + step], self.y[first : first + step]
+        """Yield some rows at a time."""
+        for first in range(0, max(1, len(self.y)), self._step):
+            yield self.X[first : first + self._step], self.y[first : first + self._step]
 
 
 def gather_length(n_covariates: int, n_all: int) -> int:
@@ -125,31 +121,9 @@ class RandomPartition:
         return Block(self._table, rows_in(self._slots, low, high), n, self._table.n)
 
 
-def random_partition(table: Records, slots: Slots, n_slots: int) -> RandomPartition:
-    """Partition records on this machine by their slots; records in memory are not copied."""
-    if table.in_memory:
-        return RandomPartition(table, slots)
-    from dpfast.data.files.cached import StreamedPartition
-
-    return StreamedPartition(table, lambda k, start, size: slots[start : start + size], n_slots)
-
-
-class WithoutCovariates(Records):
-    """The same records with their responses only."""
-
-    can_be_partitioned = False
-
-    def __init__(self, records: Records) -> None:
-        self.n = records.n
-        self.n_covariates = 0
-        self.names = None
-        self.block_sizes = records.block_sizes
-        self.excess = records.excess
-        self._all = records
-
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Yield the responses, block by block."""
-        return (_responses(X, y) for X, y in self._all.blocks())
+def without_covariates(records: Records) -> Mapped:
+    """Return the same records with their responses only."""
+    return Mapped(records, _responses, 0)
 
 
 def _responses(X: Covariates, y: Array) -> tuple[Covariates, Array]:

@@ -1,9 +1,10 @@
-"""Validation of a pair (X, y).  Shapes and dtypes may raise; values never do."""
+"""Records: covariates and responses, in blocks, behind the curator."""
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import text_names
 from dpfast.data.coding import Coding
-from dpfast.errors import InvalidInput
 
 #: Stored covariates; every computation with them is in float64.
 Covariates = NDArray[np.float64 | np.float32]
@@ -42,7 +42,7 @@ class Records:
 
     Examples
     --------
-    >>> from dpfast.data.records import as_records
+    >>> from dpfast.data import as_records
     >>> records = as_records(np.ones((5, 2)), np.zeros(5))
     >>> records.total(lambda X, y: X.sum(axis=0)), records.cached() is records
     (array([5., 5.]), True)
@@ -65,9 +65,6 @@ class Records:
 
     #: Number of passes over the records; None for arrays in memory or mapped into it.
     reads: int | None = None
-
-    #: True if the kernels computed these records from others.
-    seen = False
 
     #: True if secret random samples can be taken.
     can_be_partitioned = True
@@ -114,11 +111,7 @@ class Records:
         return tree_sum(function(X, y, *arguments) for X, y in self.blocks())
 
     def cached(self) -> Records:
-        """Return records that are kept after the first read, if they are few enough: public."""
-        if self.read_again:
-            from dpfast.data.files.cached import CachedRecords, fits_in_cache
-
-            return CachedRecords(self) if fits_in_cache(self) else self
+        """Return records that are kept where they are after the first read: on a cluster."""
         return self
 
     def _picked(self, numbers: NDArray[np.int64]) -> Records:
@@ -157,20 +150,8 @@ class Records:
     def _summed(self, row: int) -> tuple[int, int, int, int, int, bool, bool]:
         """Return public facts about a sum of ``row`` numbers per record, and how it is added."""
         largest = max(self.block_sizes)
-        flags = (self.excess, self.means, self.seen)
+        flags = (self.excess, self.means, False)
         return (self.n, row, largest, self.additions, *flags)
-
-    def _in_units(self, scales: Any, coding: Coding) -> Records:
-        """Return the records in released units, with the coding that documents them."""
-        from dpfast.data.scaling.units import CodedBlocks, CodedRecords
-
-        if self.in_memory:
-            return CodedRecords(self, scales, coding)
-        if not hasattr(self, "X"):
-            return CodedBlocks(self, scales, coding)
-        from dpfast.data.streams import memmap_records
-
-        return CodedBlocks(memmap_records(self.X, self.y, self.names), scales, coding)
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -202,28 +183,62 @@ class Wrapped(Records):
         return self._raw.reads
 
 
-def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
-    """Check shapes and dtypes of a regression data set and wrap it without copying."""
-    if isinstance(X, Records):
-        return _opened(X, y, names)
-    if type(X).__module__.split(".")[0] in ("dask", "dask_expr"):
-        from dpfast.data.cluster import dask_records
+class Mapped(Records):
+    """Records whose blocks a picklable function maps in every query.
 
-        return dask_records(X, y, names)
-    wrap: Callable[..., Records] = Records
-    plain = type(X) is type(y) is np.ndarray and (X.ndim, y.ndim) == (2, 1)
-    if not (plain and X.dtype == y.dtype == FLOAT64):
-        from dpfast.data.arrays import converted
+    Arrays are mapped once if they are ``kept``, when they are first read: after the charge.
+    """
 
-        wrap, X, y, names = converted(X, y, names)
-    if y.shape[0] != X.shape[0]:
-        raise InvalidInput(
-            f"X has {X.shape[0]} rows and y has {y.shape[0]} entries; each record needs one of "
-            "both."
-        )
-    if X.shape[0] == 0:
-        raise InvalidInput("X has no rows; at least one record is needed.")
-    return wrap(X, y, checked_names(names, X.shape[1]))
+    can_be_partitioned = False
+
+    def __init__(
+        self,
+        records: Records,
+        mapping: Callable[[Covariates, NDArray[np.float64]], Any],
+        n_covariates: int,
+        names: tuple[str, ...] | None = None,
+        *,
+        kept: bool = False,
+    ) -> None:
+        self._raw = records
+        self._mapping = mapping
+        self.n = records.n
+        self.n_covariates = n_covariates
+        self.names = names
+        self.block_sizes = records.block_sizes
+        self.excess = records.excess
+        self._keeps = kept
+        self._kept: list[Any] | None = None
+
+    @property
+    def additions(self) -> int:
+        return self._raw.additions
+
+    def blocks(self) -> Iterator[tuple[Covariates, NDArray[np.float64]]]:
+        """Yield the mapped blocks."""
+        if self._kept is not None:
+            return iter(self._kept)
+        mapped = (self._mapping(X, y) for X, y in self._raw.blocks())
+        if not self._keeps or not hasattr(self._raw, "X"):
+            return mapped
+        self._kept = list(mapped)
+        return iter(self._kept)
+
+    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        if self._keeps and hasattr(self._raw, "X"):
+            return super().total(function, *arguments)
+        return self._raw.total(partial(_call_mapped, function, self._mapping), *arguments)
+
+
+def _call_mapped(
+    function: Callable[..., Any],
+    mapping: Callable[..., Any],
+    X: Covariates,
+    y: NDArray[np.float64],
+    *arguments: Any,
+) -> Any:
+    """Apply a function to mapped records."""
+    return function(*mapping(X, y), *arguments)
 
 
 def checked_names(names: Any, n_covariates: int) -> tuple[str, ...] | None:
@@ -231,12 +246,3 @@ def checked_names(names: Any, n_covariates: int) -> tuple[str, ...] | None:
     if names is None:
         return None
     return text_names(names, n_covariates, "column of X")
-
-
-def _opened(records: Records, y: Any, names: Any) -> Records:
-    if y is not None or names is not None:
-        raise InvalidInput(
-            "records that were opened hold their response and names already. Pass y=None and no "
-            "names."
-        )
-    return records

@@ -430,7 +430,14 @@ class Schema(Hinted):
         """
         from dpfast.data.files.schema_file import read
 
-        return read(source)
+        kinds = {"numeric": Numeric, "categorical": Categorical, "binary": Binary}
+        columns: dict[str, Column] = {}
+        for name, (kind, values) in read(source).items():
+            try:
+                columns[name] = kinds[kind](**values)
+            except InvalidInput as error:
+                raise InvalidInput(f"column {described(name, text=True)}: {error}") from error
+        return Schema(columns)
 
     @staticmethod
     def draft(source: Any, known: Schema | None = None) -> str:
@@ -457,12 +464,17 @@ class Schema(Hinted):
         >>> print(dpfast.Schema.draft({"age": np.array([54.0])}).splitlines()[3])
         [columns."age"]  # float64
         """
-        from dpfast.data.files.schema_draft import draft
+        from dpfast.data.files.schema_file import draft
 
-        return draft(source, known)
+        if known is not None and not isinstance(known, Schema):
+            raise InvalidInput(
+                "known must be a dpfast.Schema of what is publicly known; received "
+                f"{described(known)}."
+            )
+        return draft(source, {} if known is None else known.columns)
 
     def to_toml(self) -> str:
         """Write this schema as TOML text, one ``[columns.NAME]`` table per column."""
         from dpfast.data.files.schema_file import write
 
-        return write(self)
+        return write(self.columns)

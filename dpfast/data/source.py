@@ -1,11 +1,14 @@
-"""Records as one argument: covariates, response, persons, weights and offsets."""
+"""Records as one argument, and a pair (X, y).  Shapes and dtypes may raise; values never do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from dpfast.data.records import FLOAT64, Records, checked_names
 from dpfast.errors import InvalidInput, described, understood
 
 if TYPE_CHECKING:
@@ -177,3 +180,36 @@ def source_of(X: Any, y: Any) -> Source:
             f"records hold their response: pass y=None, or leave it out; received {described(y)}."
         )
     return X
+
+
+def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
+    """Check shapes and dtypes of a regression data set and wrap it without copying."""
+    if isinstance(X, Records):
+        return _opened(X, y, names)
+    if type(X).__module__.split(".")[0] in ("dask", "dask_expr"):
+        from dpfast.data.cluster import dask_records
+
+        return dask_records(X, y, names)
+    wrap: Callable[..., Records] = Records
+    plain = type(X) is type(y) is np.ndarray and (X.ndim, y.ndim) == (2, 1)
+    if not (plain and X.dtype == y.dtype == FLOAT64):
+        from dpfast.data.arrays import converted
+
+        wrap, X, y, names = converted(X, y, names)
+    if y.shape[0] != X.shape[0]:
+        raise InvalidInput(
+            f"X has {X.shape[0]} rows and y has {y.shape[0]} entries; each record needs one of "
+            "both."
+        )
+    if X.shape[0] == 0:
+        raise InvalidInput("X has no rows; at least one record is needed.")
+    return wrap(X, y, checked_names(names, X.shape[1]))
+
+
+def _opened(records: Records, y: Any, names: Any) -> Records:
+    if y is not None or names is not None:
+        raise InvalidInput(
+            "records that were opened hold their response and names already. Pass y=None and no "
+            "names."
+        )
+    return records

@@ -13,8 +13,8 @@ from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.hazards import LARGEST, AtRisk, score_of_rows, signed_times
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.data.columns import library, number_columns
+from dpfast.data.files.headers import is_paths, is_text_or_whole
 from dpfast.data.files.lazy import lazy_table
-from dpfast.data.files.tables import is_paths, is_text_or_whole
 from dpfast.data.formula import terms_of
 from dpfast.data.record_weights.columns_given import DASK
 from dpfast.data.schema import Schema

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 
+from dpfast.data import Records, as_records
 from dpfast.data.columns import foreign_array, frame, library
-from dpfast.data.records import Records, as_records
 from dpfast.errors import InvalidInput, described
 
 

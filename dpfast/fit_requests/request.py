@@ -18,8 +18,9 @@ from dpfast.curator import Curator
 from dpfast.curator.curator import Prepared
 from dpfast.data import Records, as_records
 from dpfast.data.coding import Coding, Design
+from dpfast.data.files.cached import cached as kept_records
 from dpfast.data.records import MIN_SAMPLING_FACTOR
-from dpfast.data.scaling.units import ReleasedScales
+from dpfast.data.scaling.units import ReleasedScales, in_units
 from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput
 from dpfast.fit_requests.account import Account as Account
@@ -290,7 +291,7 @@ class FitRequest:
         """
         if self.means:
             return
-        cached = self.records.cached()
+        cached = kept_records(self.records)
         self.single = cached if self.single is self.records else self.single
         self.records = cached
         if size * MIN_SAMPLING_FACTOR <= self.n:
@@ -305,12 +306,12 @@ class FitRequest:
     def rescale(self, units: ReleasedScales, coding: Coding, *, inner: bool = False) -> None:
         """Express the records in released units; with ``inner`` results keep the present coding."""
         fitted, single = self.records, self.single
-        self.records = fitted._in_units(units, coding)
-        self.single = self.records if single is fitted else single._in_units(units, coding)
+        self.records = in_units(fitted, units, coding)
+        self.single = self.records if single is fitted else in_units(single, units, coding)
         if self.subsample is not None:
-            self.subsample = self.subsample._in_units(units, coding)
+            self.subsample = in_units(self.subsample, units, coding)
         if self.larger_subsample is not None:
-            self.larger_subsample = self.larger_subsample._in_units(units, coding)
+            self.larger_subsample = in_units(self.larger_subsample, units, coding)
         if not inner:
             columns, kinds = self.new_rows[1:3]
             if columns is not None and columns == tuple(coding.covariate_columns):

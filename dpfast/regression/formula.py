@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 
 from dpfast.data.coding import Design
 from dpfast.data.columns import column, library
+from dpfast.data.files.headers import is_paths, is_text_or_whole
 from dpfast.data.files.lazy import LazyTable, lazy_table, values_of_terms
-from dpfast.data.files.tables import is_paths, is_text_or_whole, read_columns_of_formula
+from dpfast.data.files.tables import read_columns_of_formula
 from dpfast.data.formula import Terms, terms_of
 from dpfast.data.record_weights.columns_given import DASK
 from dpfast.data.records import Records
 from dpfast.data.scaling.declared import DeclaredUnits, declared_units
+from dpfast.data.scaling.units import in_units
 from dpfast.data.schema import Schema
 from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput
@@ -92,7 +94,7 @@ def _in_units(source: Source, names: tuple[str, ...], units: DeclaredUnits) -> d
     """Express covariates and response in public units; arrays, which are new, in their place."""
     X, y = source.covariates, source.response
     if isinstance(X, Records):
-        return {"covariates": X._in_units(units.scales, units.coding)}
+        return {"covariates": in_units(X, units.scales, units.coding)}
     units.scales.code_in_place(X, y)
     coding = units.coding
     design = Design(X, y, names, units.bounds, coding, coding.fit_intercept)

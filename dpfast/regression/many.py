@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import flag
+from dpfast.data import Records, as_records
 from dpfast.data.coding import Design
 from dpfast.data.columns import column, column_names, is_table
-from dpfast.data.records import Records, as_records
 from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput, described, understood
 from dpfast.fit_requests.partial import KeepReleased

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpfast.arguments import Array, real_array
 from dpfast.curator import Curator
-from dpfast.curator.release.projection import ProjectedRecords
+from dpfast.curator.release.projection import projected
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.composition import Composition
@@ -165,9 +165,7 @@ class ReleaseRequest(FunctionalRequest):
         self.ridge = options.ridge
         self.names = self._request._coefficient_names()
         records = self._request.records
-        self._records = (
-            ProjectedRecords(records, self.domain) if self.domain.needs_projection else records
-        )
+        self._records = projected(records, self.domain) if self.domain.needs_projection else records
 
     def objective(self, ridge: float | None = None) -> Objective:
         slack = ROW_SLACK if self.domain.needs_projection else 1.0

@@ -78,9 +78,9 @@ class PrivateScaling(Analysis[Standardized]):
         searched = sorted(set(range(q * covariates)) - set(indicators))
         single, subsample = request.single, request.subsample
         if offset:
-            from dpfast.data.record_weights.columns import OffsetRecords
+            from dpfast.data.record_weights.joined import with_offsets
 
-            single, subsample = OffsetRecords(single), subsample and OffsetRecords(subsample)
+            single, subsample = with_offsets(single), subsample and with_offsets(subsample)
         columns = all_columns = Columns(single, request.ledger, request.noise)
         if subsample is not None:
             columns = Columns(subsample, request.ledger, request.noise)

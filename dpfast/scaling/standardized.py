@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpfast.data.records import Records, as_records
-from dpfast.data.scaling.units import ReleasedScales
+from dpfast.data import Records, as_records
+from dpfast.data.scaling.units import ReleasedScales, in_units
 from dpfast.errors import InvalidInput
 from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.guarantees import Guarantee
@@ -116,7 +116,7 @@ class Standardized:
         """
         records = as_records(X, y, names)
         self._check_columns(records)
-        return records._in_units(self._units, self._coding)
+        return in_units(records, self._units, self._coding)
 
     @property
     def _units(self) -> ReleasedScales:

@@ -499,11 +499,9 @@ def test_peak_memory_is_that_of_a_few_blocks(tmp_path):
 
 
 def test_a_declared_domain_is_projected_on_block_by_block(small_blocks):
-    from dpfast.curator.release.projection import ProjectedRecords
+    from dpfast.curator.release.projection import projected
     from dpfast.models import Ball
 
     x = np.nan_to_num(X)
     domain = Ball(0.5)
-    assert_same_sums(
-        ProjectedRecords(as_records(sparse.csr_matrix(x), Y), domain), domain.project(x)
-    )
+    assert_same_sums(projected(as_records(sparse.csr_matrix(x), Y), domain), domain.project(x))

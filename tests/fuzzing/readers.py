@@ -27,8 +27,8 @@ import numpy as np
 
 import dpfast
 from dpfast.bayesopt.state import load_state
+from dpfast.data import as_records
 from dpfast.data.files import read_labels, read_numbers, read_table
-from dpfast.data.records import as_records
 from dpfast.errors import DpfastError
 from dpfast.inference.rendering.verification import verify_report
 from dpfast.studies.requests import read_file

@@ -305,7 +305,7 @@ def test_whether_a_record_counts_without_its_covariates_is_its_own_affair(huge):
         X[:2, :2] = row  # some sums of both are not finite, some are
         for bad in (0.0, np.nan, np.inf):
             X[3, 0] = bad
-            ((none, found),) = parts.WithoutCovariates(as_records(X, y)).blocks()
+            ((none, found),) = parts.without_covariates(as_records(X, y)).blocks()
             assert none.shape == (len(y), 0)
             assert np.array_equal(np.isnan(found), (np.arange(len(y)) == 3) & (bad != 0.0))
 

@@ -14,7 +14,7 @@ from dpfast.curator.effects import (
     PseudoOutcomes,
     Trial,
 )
-from dpfast.data.records import Records, as_records
+from dpfast.data import Records, as_records
 from dpfast.effects.treatment import treatment_effect
 from dpfast.inference.composition import Maximum, Prepaid, cost
 from dpfast.privacy.budget import GDP

@@ -16,7 +16,7 @@ import pytest
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.release.kinds import Kind
-from dpfast.curator.release.projection import ProjectedRecords
+from dpfast.curator.release.projection import projected
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
@@ -41,7 +41,7 @@ def certified():
     )
     terms = Terms("parameter", 4.0, 1e-6, 1.0, 4e-7)
     keeper = Curator(
-        ProjectedRecords(records(), domain),
+        projected(records(), domain),
         objective,
         dpfast.Ledger(terms.budget),
         dpfast.SeededNoise(0),

@@ -15,7 +15,7 @@ from dpfast.curator.blocks import sample
 from dpfast.curator.joint import Layout
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.curator.scaling.columns import Columns
-from dpfast.data.records import Records, as_records
+from dpfast.data import Records, as_records
 from dpfast.data.reduction import additions
 from dpfast.data.scaling.units import CodedBlocks, ReleasedScales, released_coding
 from dpfast.data.streams import StreamedRecords

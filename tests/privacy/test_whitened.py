@@ -23,7 +23,7 @@ from dpfast.curator.preconditioned import (
     compiled,
 )
 from dpfast.curator.release.one_step import mean_along
-from dpfast.data.records import Records, as_records
+from dpfast.data import Records, as_records
 from dpfast.data.scaling.maps import TransformedView
 from dpfast.data.streams import StreamedRecords
 from dpfast.errors import BudgetExceeded

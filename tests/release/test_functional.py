@@ -13,7 +13,7 @@ import pytest
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.release.kinds import Kind
-from dpfast.curator.release.projection import ProjectedRecords
+from dpfast.curator.release.projection import projected
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
@@ -48,7 +48,7 @@ def opened(X, y, loss, scale, domain, what="functional", ridge=0.0, **options):
         loss, Bounded(domain.radius * (1 + 1e-12)), X.shape[1], fit_intercept=domain.intercept,
         scale=scale, ridge=ridge,
     )  # fmt: skip
-    records = ProjectedRecords(as_records(X, y), domain)
+    records = projected(as_records(X, y), domain)
     deal = Terms(what, 4.0, 1e-6, 1.0, 5e-7, **options)
     curator = Curator(records, objective, dpfast.Ledger(deal.budget), dpfast.SeededNoise(0))
     return CertifiedRelease(curator, deal, Kind(curator, domain))

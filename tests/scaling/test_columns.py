@@ -12,7 +12,7 @@ import dpfast
 from dpfast.curator.noisy_release import observed
 from dpfast.curator.scaling.columns import WINDOW_SHIFTS, Columns, _chain_of
 from dpfast.data import Records, as_records
-from dpfast.data.record_weights.columns import OffsetRecords
+from dpfast.data.record_weights.joined import with_offsets
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.privacy.scaling.sensitivity import (
     SQUARE_WEIGHT,
@@ -273,4 +273,4 @@ def test_offsets_are_a_column_like_others():
         lambda c: c.below([(0, 0), (1, ONE), (2, 0)], 1.0),
         lambda c: c.distances([0, 1], np.array([0.5, 0.5]), np.ones(2), [40, 40], 1.0),
     ):
-        np.testing.assert_array_equal(exact(OffsetRecords(joined), ask), exact(plain, ask))
+        np.testing.assert_array_equal(exact(with_offsets(joined), ask), exact(plain, ask))

@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.data import as_records
-from dpfast.data.scaling.units import ReleasedScales, released_coding
+from dpfast.data.scaling.units import ReleasedScales, in_units, released_coding
 from dpfast.errors import InvalidInput
 from dpfast.privacy.random_parts import chunk_keys, number_of_slots, scatter_chunk
 from tests.flat import flat
@@ -33,12 +33,12 @@ def fitted(records, y=None, scale=2e3, **options):
 
 
 def test_a_fit_in_released_units_is_that_of_the_columns_coded_before():
-    coded = fitted(as_records(X, Y)._in_units(UNITS, CODING), standardize=False).coded
+    coded = fitted(in_units(as_records(X, Y), UNITS, CODING), standardize=False).coded
     Z, v = (X - UNITS.centres) / UNITS.spreads, (Y - 25_000.0) / 6_000.0
     right = ReleasedScales(np.zeros(3), np.ones(3), (0.0, 1.0))
     coding = released_coding(right, RANGES, ("x1", "x2", "x3"), by_name=False, fit_intercept=True)
     before = fitted(
-        as_records(Z, v)._in_units(right, coding), scale=2e3 / 6e3, standardize=False
+        in_units(as_records(Z, v), right, coding), scale=2e3 / 6e3, standardize=False
     ).coded
     assert np.array_equal(coded.params, before.params)
     assert np.array_equal(coded.cov_params(), before.cov_params())
@@ -46,7 +46,7 @@ def test_a_fit_in_released_units_is_that_of_the_columns_coded_before():
 
 def test_natural_units_are_those_of_a_regression_on_raw_columns():
     """The algebra, written as a change of variables of each coefficient."""
-    found = fitted(as_records(X, Y)._in_units(UNITS, CODING))
+    found = fitted(in_units(as_records(X, Y), UNITS, CODING))
     coded = found.coded
     t, c = coded.params, 6_000.0 / UNITS.spreads
     assert found.params[1:] == pytest.approx(c * t[1:])
@@ -71,7 +71,7 @@ def test_natural_units_are_those_of_a_regression_on_raw_columns():
 
 
 def test_predictions_are_the_same_in_all_units():
-    coded = fitted(as_records(X, Y)._in_units(UNITS, CODING)).coded
+    coded = fitted(in_units(as_records(X, Y), UNITS, CODING)).coded
     rows = X[:50]
     assert coded.natural.predict(rows) == pytest.approx(coded.predict(rows))
     assert coded.natural.predict_interval(rows) == pytest.approx(coded.predict_interval(rows))
@@ -101,7 +101,7 @@ def test_natural_units_after_a_schema_clip_as_the_fit_did():
 
 
 def test_a_free_scale_is_one_of_the_response_in_all_units():
-    records = as_records(X, Y)._in_units(UNITS, CODING)
+    records = in_units(as_records(X, Y), UNITS, CODING)
     found = dpfast.fit(
         records, None, dpfast.Objective("huber", scale=dpfast.FreeScale(200.0, 2e4)), privacy=3.0,
         noise=dpfast.SeededNoise(1), method="newton",
@@ -121,7 +121,7 @@ def test_without_an_intercept_columns_are_scaled_only():
     found = fitted(records, fit_intercept=False)
     units = bought.response[1] / bought.spreads
     assert found.params == pytest.approx(found.coded.params * units)
-    centred, ledger = as_records(X, Y)._in_units(UNITS, CODING), dpfast.Ledger(2.0)
+    centred, ledger = in_units(as_records(X, Y), UNITS, CODING), dpfast.Ledger(2.0)
     with pytest.raises(InvalidInput, match="intercept"):
         fitted(centred, fit_intercept=False, ledger=ledger)
     assert not ledger.entries
@@ -184,16 +184,16 @@ def test_every_source_is_standardised_and_fitted_alike(tmp_path):
 def test_what_is_on_disk_stays_there(tmp_path):
     mapped = np.memmap(tmp_path / "x", dtype="f8", mode="w+", shape=X.shape)
     mapped[:] = X
-    records = as_records(mapped, Y)._in_units(UNITS, CODING)
+    records = in_units(as_records(mapped, Y), UNITS, CODING)
     assert not hasattr(records, "X") and records.read_again and records.can_be_partitioned
-    assert hasattr(as_records(X, Y)._in_units(UNITS, CODING), "X")
+    assert hasattr(in_units(as_records(X, Y), UNITS, CODING), "X")
 
 
 def test_blocks_of_a_cluster_are_coded_there():
     """Random blocks of Dask chunks: each record of a part is one of the coded table."""
     dask = pytest.importorskip("dask.array")
     raw = as_records(dask.from_array(X, chunks=(6000, 3)), dask.from_array(Y, chunks=6000))
-    records = raw._in_units(UNITS, CODING)
+    records = in_units(raw, UNITS, CODING)
     assert records.is_remote and records.can_be_partitioned
     slots = number_of_slots(N)
     keys = chunk_keys(len(records.block_sizes), dpfast.SeededNoise(0))

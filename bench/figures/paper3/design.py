@@ -15,7 +15,7 @@ import numpy as np
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.release.kinds import Kind, RecursiveKind
-from dpfast.curator.release.projection import ProjectedRecords
+from dpfast.curator.release.projection import projected
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
@@ -68,7 +68,7 @@ def solve(
     )
     terms = Terms("functional", epsilon, DELTA, epsilon / 4.0, failure)
     ledger, source = dpfast.Ledger(terms.budget), dpfast.SeededNoise(0)
-    records = ProjectedRecords(as_records(X, y), bound)
+    records = projected(as_records(X, y), bound)
     curator = Curator(records, objective, ledger, source)
     kinds = {"global": Kind(curator, bound), "recursive": RecursiveKind(curator, bound)}
     query = CertifiedRelease(curator, terms, kinds["global"])

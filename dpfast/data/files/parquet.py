@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from glob import glob, has_magic
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import file_path
 from dpfast.data.arrow_arrays import refuse_broken
 from dpfast.data.coding import Coding
 from dpfast.data.columns import is_arrow_number, kept_encoded, numbers
-from dpfast.data.files.tables import is_paths
+from dpfast.data.files.headers import parquet_files, pyarrow_parquet
 from dpfast.data.formula import Terms, terms_of
 from dpfast.data.schema import Schema
 from dpfast.data.streams import Block, StreamedRecords
@@ -112,11 +109,11 @@ def open_formula(path: Any, formula: str, schema: Schema | None) -> tuple[Terms,
 
 def _opened(path: Any, encode: Callable[[Any, str], Encoding]) -> StreamedRecords:
     """Open records as the first file is encoded, and check all files."""
-    parquet = _pyarrow_parquet()
+    parquet = pyarrow_parquet()
     groups: list[Group] = []
     encodings: list[Encoding] = []
     footers: dict[str, Footer] = {}
-    for file in _files(path):
+    for file in parquet_files(path):
         stamp = _stamp(file)
         try:
             metadata = parquet.read_metadata(file)
@@ -207,7 +204,7 @@ class Decoder:
         return decode
 
     def _table(self, k: int, columns: list[str]) -> Any:
-        parquet = _pyarrow_parquet()
+        parquet = pyarrow_parquet()
         group = self._groups[k]
         try:
             footer = self._footers[group.file]
@@ -232,64 +229,6 @@ CHANGED = (
     "a Parquet file was changed, moved or damaged since it was opened. What was charged stays "
     "charged. Open the data again."
 )
-
-
-def _pyarrow_parquet() -> Any:
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'dpfast[tables]'.") from error
-    return parquet
-
-
-def parquet_schema(path: Any) -> Any:
-    """Return names and types of the columns of the first of some files: public."""
-    first = _files(path)[0]
-    try:
-        return _pyarrow_parquet().read_schema(first)
-    except ImportError:
-        raise
-    except Exception:
-        pass  # raised below without its context
-    raise InvalidInput(f"{first!r} cannot be read: it is damaged or is no Parquet file.")
-
-
-def _files(path: Any) -> list[str]:
-    """List the files of a path, a folder, a pattern such as ``"*.parquet"``, or a list of these."""
-    if isinstance(path, list | tuple) and is_paths(path):  # by places: cells may be passed
-        places = [f"path[{i}]" for i in range(len(path))]
-    else:
-        path, places = [path], [described(str(path) if isinstance(path, Path) else path, text=True)]
-    files = [
-        file for one, place in zip(path, places, strict=True) for file in _files_at(one, place)
-    ]
-    known: dict[tuple[int, int], str] = {}
-    for file in files:
-        status = os.stat(file)
-        if known.setdefault((status.st_dev, status.st_ino), file) is not file:
-            raise InvalidInput(
-                f"the file {file!r} is named twice, so that its records would count twice. Name "
-                "each file once."
-            )
-    return files
-
-
-def _files_at(argument: Any, place: str) -> list[str]:
-    """List the files of one path, which messages call by its place."""
-    path = Path(file_path(argument, "path"))
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
-    elif path.is_file():
-        files = [path]
-    else:
-        matching = sorted(glob(str(path), recursive=True)) if has_magic(str(path)) else []
-        files = [Path(file) for file in matching if os.path.isfile(file)]
-    if not files:
-        raise InvalidInput(
-            f"there is no Parquet file at {place}. Of text the name ends "
-            "in .csv, .tsv or .txt; files of another kind are read first, as by pandas."
-        )
-    return [str(file.resolve()) for file in files]
 
 
 def _stamp(file: str) -> tuple[int, int]:

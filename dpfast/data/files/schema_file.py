@@ -1,18 +1,19 @@
-"""Schemas as TOML files: read by the standard library, written here."""
+"""Schemas as TOML files: read by the standard library, written and drafted here."""
 
 from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpfast.data.files.headers import types_of
 from dpfast.documents import read_document
 from dpfast.errors import InvalidInput, described
 
 if TYPE_CHECKING:
     from dpfast.data.coding import Column
-    from dpfast.data.schema import Schema
 
 LARGEST = 50_000_000  # bytes of a file: some million levels
 
@@ -23,11 +24,25 @@ KEYS = {
     "binary": (("positive", "negative"), ("source",)),
 }
 
+BEGINNING = """\
+# Write what is publicly known of each column, and delete the columns that you do not use.
+# Nothing here was read from the records: names and types of columns are public.
+"""
 
-def read(source: Any) -> Schema:
-    """Read a schema from a path or from TOML text."""
-    from dpfast.data.schema import Schema
+#: Blanks of each kind of column.
+BLANKS = {
+    "numeric": ("low =  # public range: values outside are clipped", "high ="),
+    "binary": ("positive = true", "negative = false"),
+    "categorical": ("levels = []  # every level there can be, such as ['a', 'b']",),
+    "unknown": (
+        'low =  # a number: its public range; of labels write kind = "categorical" and levels',
+        "high =",
+    ),
+}
 
+
+def read(source: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Read the kind and the arguments of each column from a path or from TOML text."""
     if isinstance(source, str) and "\n" in source:
         text = source
     elif isinstance(source, (str, Path)):
@@ -48,7 +63,7 @@ def read(source: Any) -> Schema:
             "a schema file has one table per column, [columns.NAME], and nothing else; received "
             f"{sorted(table)}."
         )
-    return Schema({name: _column(name, entry) for name, entry in columns.items()})
+    return {name: _column(name, entry) for name, entry in columns.items()}
 
 
 def _content(path: Path) -> str:
@@ -64,9 +79,7 @@ def _content(path: Path) -> str:
         ) from None
 
 
-def _column(name: str, entry: Any) -> Column:
-    from dpfast.data import schema
-
+def _column(name: str, entry: Any) -> tuple[str, dict[str, Any]]:
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in KEYS:
         raise InvalidInput(
@@ -80,18 +93,13 @@ def _column(name: str, entry: Any) -> Column:
             f"column {described(name, text=True)} is {kind}: needs {list(required)}, may have "
             f"{list(optional)}; received {sorted(keys)}."
         )
-    values = {key: entry[key] for key in keys}
-    kinds = {"numeric": schema.Numeric, "categorical": schema.Categorical, "binary": schema.Binary}
-    try:
-        return kinds[kind](**values)
-    except InvalidInput as error:
-        raise InvalidInput(f"column {described(name, text=True)}: {error}") from error
+    return kind, {key: entry[key] for key in keys}
 
 
-def write(schema: Schema) -> str:
-    """Write TOML text that :func:`read` turns back into the same schema."""
+def write(columns: Mapping[str, Column]) -> str:
+    """Write TOML text that :func:`read` turns back into the same columns."""
     parts = []
-    for name, declared in schema.columns.items():
+    for name, declared in columns.items():
         required, optional = KEYS[declared.kind]
         try:
             lines = [f"[columns.{_value(name)}]", f'kind = "{declared.kind}"']
@@ -122,3 +130,28 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(float(value) if isinstance(value, float) else int(value))
+
+
+def draft(source: Any, declared: Mapping[str, Column]) -> str:
+    """Draft a schema as TOML text; what is declared is filled in, the rest is left blank."""
+    parts = [BEGINNING]
+    for name, kind in types_of(source).items():
+        if name in declared:
+            parts.append(write({name: declared[name]}))
+            continue
+        what = _kind(kind)
+        written = "numeric" if what == "unknown" else what
+        lines = [f"[columns.{quoted_name(name)}]  # {kind}", f'kind = "{written}"', *BLANKS[what]]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _kind(kind: str) -> str:
+    """Return the kind of declaration for a type; of a file of text nothing is known."""
+    low = kind.lower()
+    if low == "text":
+        return "unknown"
+    if low.startswith("bool"):
+        return "binary"
+    numbers = ("int", "uint", "float", "double", "halffloat", "decimal")
+    return "numeric" if low.startswith(numbers) else "categorical"

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import os
-import re
 import zlib
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TextIO, cast
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,21 +13,19 @@ from numpy.typing import NDArray
 from dpfast.data.arrow_arrays import refuse_broken
 from dpfast.data.coding import Column
 from dpfast.data.columns import kept_encoded
+from dpfast.data.files.headers import (
+    DELIMITERS,
+    SEPARATOR,
+    TEXT,
+    WHOLE,
+    opened,
+    read_header,
+    read_row,
+    unreadable,
+)
 from dpfast.data.formula import terms_of
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
-
-#: Delimiters of text files that are tried if none is given.
-DELIMITERS = ",;\t|"
-
-#: Ends of names of files of text, which ``.gz`` may follow.
-TEXT = (".csv", ".tsv", ".txt")
-
-#: Ends of names of other files that are read as a whole.
-WHOLE = (".npz", ".feather", ".arrow")
-
-#: A first row that names no columns but the delimiter, as spreadsheets write it.
-SEPARATOR = re.compile(r"sep=([^\"\r\n\0 ])\r?\n?")
 
 #: Lines between two reports of progress.
 LINES = 1 << 15
@@ -71,21 +63,6 @@ def written(delimiter: Any = None, decimal: Any = ".") -> Written:
             f"delimiter; received {described(decimal, text=True)}."
         )
     return Written(delimiter, decimal)
-
-
-def is_paths(data: Any) -> bool:
-    """Test for the path of a file or folder, a pattern of paths, or a list of these."""
-    if isinstance(data, list | tuple):
-        return bool(data) and all(isinstance(path, str | os.PathLike) for path in data)
-    return isinstance(data, str | os.PathLike)
-
-
-def is_text_or_whole(data: Any) -> bool:
-    """Test for the path of a file that is read as a whole, by the end of its name."""
-    if not isinstance(data, str | os.PathLike):
-        return False
-    end = os.fspath(data).lower()
-    return end.removesuffix(".gz").endswith(TEXT) or end.endswith(WHOLE)
 
 
 def read_table(
@@ -226,43 +203,6 @@ def _present(path: Any, table: Any, names: Iterable[str]) -> dict[str, Any]:
     return {name: table[name] for name in names}
 
 
-def header_of(path: Any) -> list[str]:
-    """Return the names in the first row of a file of text."""
-    file_of_text = Path(path)
-    try:
-        with _opened(file_of_text) as (file, _):
-            first = next(file, "")
-            if separator := SEPARATOR.fullmatch(first):
-                return _header(file_of_text, next(file, ""), separator[1], ())[0]
-            marks = "\t" if ".tsv" in file_of_text.name.lower() else DELIMITERS
-            return _header(file_of_text, first, marks, ())[0]
-    except (OSError, EOFError, zlib.error):
-        pass
-    raise unreadable(file_of_text)
-
-
-def arrow_types(path: Any) -> dict[str, str]:
-    """Return the types of the columns of a Feather file by name."""
-    try:
-        from pyarrow import ipc
-
-        with ipc.open_file(path) as reader:
-            return {field.name: str(field.type) for field in reader.schema}
-    except ImportError as error:
-        raise ImportError("Arrow files need pyarrow: pip install 'dpfast[tables]'.") from error
-    except Exception:
-        pass  # raised below without its context
-    raise unreadable(Path(path))
-
-
-def unreadable(path: Path) -> InvalidInput:
-    """Make the error for a file whose content its name does not describe."""
-    return InvalidInput(
-        f"the file {str(path)!r} cannot be read: it may not be accessed, is damaged, or is not "
-        "what the end of its name says."
-    )
-
-
 def _read_npz(path: Path, schema: Schema) -> dict[str, NDArray[Any]]:
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files if name in schema.columns}
@@ -308,25 +248,13 @@ def _text_cells(
 ) -> dict[str, list[str]]:
     """Read cells of the requested columns of a text file; missing ones are empty."""
     try:
-        with _opened(path) as (file, raw):
+        with opened(path) as (file, raw):
             return _cells(path, file, raw, text_format, names, progress)
     except (InvalidInput, KeyboardInterrupt):
         raise
     except (OSError, EOFError, zlib.error):
         pass
     raise unreadable(path)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[TextIO, BinaryIO]]:
-    """Open a file as text, and its bytes on disk, whose position shows the progress."""
-    with path.open("rb") as raw:
-        content = cast(
-            BinaryIO, gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw
-        )
-        # only a line feed ends a line; a byte that is not text affects its own cell only
-        with io.TextIOWrapper(content, "utf-8-sig", errors="replace", newline="\n") as file:
-            yield file, raw
 
 
 def _cells(
@@ -345,13 +273,13 @@ def _cells(
     marks = DELIMITERS.replace(text_format.decimal, "")
     if path.name.lower().removesuffix(".gz").endswith(".tsv"):
         marks = "\t"
-    header, delimiter = _header(path, first, delimiter or marks, requested)
+    header, delimiter = read_header(path, first, delimiter or marks, requested)
     chosen = [(i, name) for i, name in enumerate(header) if name in requested]
     _refuse_repeated([name for _, name in chosen], path)
     cells: list[list[str]] = [[] for _ in chosen]
     size = path.stat().st_size
     for number, line in enumerate(file):
-        row = _row(line, delimiter)
+        row = read_row(line, delimiter)
         for (i, _), column in zip(chosen, cells, strict=True):
             column.append(row[i] if i < len(row) else "")
         if progress is not None and number % LINES == LINES - 1:
@@ -359,48 +287,6 @@ def _cells(
     if progress is not None:
         progress(size, size)
     return {name: column for (_, name), column in zip(chosen, cells, strict=True)}
-
-
-def _header(
-    path: Path, line: str, delimiters: str, requested: Container[str]
-) -> tuple[list[str], str]:
-    """Return the names of the columns and the delimiter, from the first line alone."""
-    line = line.rstrip("\r\n")
-    if not line:
-        raise InvalidInput(
-            f"the data file {str(path)!r} is empty; its first row must name the columns."
-        )
-    if any(character in line for character in "\0\r\ufffd"):
-        raise InvalidInput(
-            f"the first row of {str(path)!r} must name the columns, in UTF-8 and up to a line "
-            "feed. Save the file as UTF-8 text with ordinary ends of lines."
-        )
-    names_by_mark = {mark: _names(line, mark, requested) for mark in delimiters}
-    # how many columns each finds: of the wanted ones, and of any
-    ranks = {
-        mark: (sum(name in requested for name in names), len(names))
-        for mark, names in names_by_mark.items()
-    }
-    best = max(ranks.values())
-    marks = [mark for mark in delimiters if ranks[mark] == best]
-    if len(marks) > 1 and best[1] > 1:
-        raise InvalidInput(
-            f"the first row of {str(path)!r} can be divided by {marks}. Say which is the delimiter."
-        )
-    return names_by_mark[marks[0]], marks[0]
-
-
-def _names(line: str, delimiter: str, requested: Container[str]) -> list[str]:
-    """Return the names in a header; spaces around them are removed unless they were declared."""
-    return [name if name in requested else name.strip() for name in _row(line, delimiter)]
-
-
-def _row(line: str, delimiter: str) -> list[str]:
-    """Parse the cells of one line; none if it cannot be parsed."""
-    try:
-        return next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])
-    except csv.Error:  # among others a cell longer than the module's limit
-        return []
 
 
 def _parsed(cells: list[str], declared: Column, decimal: str) -> NDArray[Any]:

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from dpfast.data.coding import Coding
 from dpfast.data.columns import library
-from dpfast.data.parts import WithoutCovariates
+from dpfast.data.parts import Pieces, without_covariates
 from dpfast.data.persons.numbering import LabelEncoder
 from dpfast.data.record_weights.columns_given import DASK
 from dpfast.data.records import Covariates, Records
 from dpfast.data.reduction import additions
+from dpfast.data.scaling.units import CodedBlocks, in_units
 from dpfast.errors import InvalidInput, described
 
 Array = NDArray[np.float64]
@@ -107,16 +108,15 @@ class PersonMeans(Records):
 
     def without_covariates(self) -> PersonMeans:
         """Return the same persons with the responses of their usable rows only."""
-        return self.mapped(WithoutCovariates)
+        return self.mapped(without_covariates)
 
     def _in_units(self, scales: Any, coding: Coding) -> PersonMeans:
         """Return the persons in released units; rows in memory are coded piece by piece."""
-        from dpfast.data.scaling.units import ChunkedRows, CodedBlocks
 
         def coded(rows: Records) -> Records:
             if not rows.in_memory:
-                return rows._in_units(scales, coding)
-            return CodedBlocks(ChunkedRows(rows.X, rows.y, rows.names), scales, coding)
+                return in_units(rows, scales, coding)
+            return CodedBlocks(Pieces(rows.X, rows.y, rows.names, ROWS_AT_A_TIME), scales, coding)
 
         return self.mapped(coded)
 

@@ -9,13 +9,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.records import Covariates, Records, Wrapped
+from dpfast.data.records import Covariates, Mapped, Records, Wrapped
 from dpfast.data.streams import memmap_records
 
 Array = NDArray[np.float64]
 
 #: Divisor of weights without a declared bound.
 UNBOUNDED_WEIGHT = 1e100
+
+#: Bound on offsets where private centres and scales are estimated: their squares are finite.
+MAX_OFFSET = 1e30
 
 #: Weights and offsets of a block of records, where there are any.
 Columns = Sequence[Array | None]
@@ -57,14 +60,6 @@ def packed(layout: WeightLayout, weighted: bool, offset: bool, columns: Array) -
     return layout.of(columns[:, 0], weight, columns[:, -1] if offset else None)
 
 
-class WeightedRecords(Records):
-    """Arrays with weights or offsets."""
-
-    def __init__(self, records: Records, y: Array) -> None:
-        super().__init__(records.X, y, records.names)
-        self.coding = records.coding
-
-
 class WeightedBlocks(Wrapped):
     """Records whose blocks are joined with their weights and offsets in every query."""
 
@@ -90,7 +85,9 @@ def weighted_records(
 ) -> Records:
     """Make records with weights and offsets of shape (n,) in memory."""
     if records.in_memory:
-        return WeightedRecords(records, layout.of(records.y, weight, offset))
+        joined = Records(records.X, layout.of(records.y, weight, offset), records.names)
+        joined.coding = records.coding
+        return joined
     kind = WeightedBlocks
     if hasattr(records, "X"):  # one array, which would be one block
         records = memmap_records(records.X, records.y, records.names)
@@ -103,3 +100,12 @@ def _of_block(ends: NDArray[np.int64], columns: Columns, k: int) -> Columns:
     """Return one block of columns in memory."""
     rows = slice(ends[k], ends[k + 1])
     return [None if column is None else column[rows] for column in columns]
+
+
+def with_offsets(records: Records) -> Mapped:
+    """Return records with their offsets as one more covariate, for private centres and scales."""
+    return Mapped(records, _offset_beside, records.n_covariates + 1)
+
+
+def _offset_beside(X: Covariates, y: Array) -> tuple[Covariates, Array]:
+    return np.column_stack([X, np.clip(y[:, 2], -MAX_OFFSET, MAX_OFFSET)]), y[:, 0]

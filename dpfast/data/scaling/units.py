@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpfast.data.coding import Coding, Column, Encoded, Main
 from dpfast.data.records import Covariates, Records, Wrapped
 from dpfast.data.scaling.maps import CHUNK
+from dpfast.data.streams import memmap_records
 
 Array = NDArray[np.float64]
 
@@ -140,18 +141,6 @@ class CodedRecords(Records):
         return self._coded()[1]
 
 
-class ChunkedRows(Records):
-    """Persons' rows in arrays, piece by piece, so that they are never copied as a whole."""
-
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Yield as many rows at a time as sums over persons read."""
-        from dpfast.data.persons.means import ROWS_AT_A_TIME
-
-        for first in range(0, self.n, ROWS_AT_A_TIME):
-            piece = slice(first, first + ROWS_AT_A_TIME)
-            yield self.X[piece], self.y[piece]
-
-
 class CodedBlocks(Wrapped):
     """Records that are coded again for every query, block by block."""
 
@@ -202,3 +191,15 @@ def _call_coded(
 ) -> Any:
     """Apply a function to coded records."""
     return function(*scales.coded(X, y), *arguments)
+
+
+def in_units(records: Records, scales: ReleasedScales, coding: Coding) -> Records:
+    """Return the records in released units, with the coding that documents them."""
+    if records.means:
+        persons: Any = records
+        return persons._in_units(scales, coding)
+    if records.in_memory:
+        return CodedRecords(records, scales, coding)
+    if hasattr(records, "X"):
+        records = memmap_records(records.X, records.y, records.names)
+    return CodedBlocks(records, scales, coding)
