@@ -53,7 +53,7 @@ class Aim(NamedTuple):
 
 def without_other_treatments(records: Records, treatment: Array) -> Records:
     """Set the outcome to NaN where the treatment is neither 0 nor 1, of records in memory."""
-    if type(records) is not Records:
+    if type(records) is not Records or records.y.ndim > 1:  # weighted
         return records
     treated = (treatment == 0.0) | (treatment == 1.0)
     return Records(records.X, np.where(treated, records.y, np.nan), records.names)

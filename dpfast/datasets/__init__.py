@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dpfast.datasets.census2000 import load_census2000
-from dpfast.datasets.table import Table
+from dpfast.datasets.census2000 import Table, load_census2000
 from dpfast.lazy import missing
 
 __all__ = ["Table", "load_census2000"]

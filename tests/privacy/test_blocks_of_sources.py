@@ -422,7 +422,7 @@ def test_replay_finds_a_dealing_again_per_pass():
         answers = []
         for seed in range(first, first + 3):
             slots = scatter(600, dpfast.SeededNoise(seed))
-            dealing._dealt = parts.random_partition(keeper._records, slots, SLOTS)
+            dealing._dealt = kept_files.random_partition(keeper._records, slots, SLOTS)
             answers.append(dealing.block(80).joint(np.zeros(3), StepBudget(0.2)).gradient.value)
         return answers
 

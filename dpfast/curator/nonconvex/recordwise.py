@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import detached
-from dpfast.curator.suppress import ignore_warnings
 from dpfast.data import Records
 from dpfast.kernels.user_gradients import CompiledGradients
 from dpfast.models.nonconvex import PerRecordObjective
@@ -20,6 +23,32 @@ MIN_COMPILED_RECORDS = 10_000
 
 #: Entries that are clipped at once: of these, what is computed on the way stays in the cache.
 CLIPPED_ENTRIES = 8192
+
+_QUIET: ContextVar[bool] = ContextVar("dpfast_quiet", default=False)
+
+
+class _QuietPattern:
+    """Pattern of a warnings filter that matches in contexts of :func:`ignore_warnings` only."""
+
+    @staticmethod
+    def match(message: str) -> bool:
+        return _QUIET.get()
+
+
+_FILTER: Any = ("ignore", _QuietPattern(), Warning, None, 0)
+
+
+@contextmanager
+def ignore_warnings() -> Iterator[None]:
+    """Suppress warnings of a user's function of records, which would reveal values."""
+    if not (warnings.filters and warnings.filters[0] is _FILTER):
+        warnings.filters.insert(0, _FILTER)  # type: ignore[attr-defined]
+    token = _QUIET.set(True)
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        _QUIET.reset(token)
 
 
 class RecordGradients:
