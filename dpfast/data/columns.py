@@ -39,10 +39,10 @@ def library(values: Any) -> str:
 
 def is_table(X: Any) -> bool:
     """Test for an argument with named columns: a data frame, an Arrow table, a mapping."""
-    return _names(X) is not None
+    return label_list(X) is not None
 
 
-def _names(table: Any) -> Any:
+def label_list(table: Any) -> Any:
     """Return a table's column names unchanged; None for other objects."""
     if type(table) is np.ndarray:  # the most common case, on the path of every fit
         return table.dtype.names
@@ -70,7 +70,7 @@ def column_kinds(table: Any) -> tuple[str, ...]:
 
 
 def _labels_of(table: Any) -> list[Any]:
-    names = _names(table)
+    names = label_list(table)
     if type(table).__name__ == "Source":
         raise InvalidInput(
             "this function reads a table whose rows count alike and once: pass the table itself. "

@@ -133,6 +133,17 @@ class Source:
     #: Coding of the terms of a formula, whose values the covariates are.
     terms: Any = None
 
+    @property
+    def has_persons(self) -> bool:
+        """Whether an argument is about persons, right or wrong: it is checked as it is read."""
+        each = self.each
+        return not (
+            self.group is None
+            and self.group_size is None
+            and isinstance(each, str)
+            and each == "row"
+        )
+
     def but(self, **changed: Any) -> Source:
         """Return a copy with other covariates, response or columns."""
         return replace(self, **changed)

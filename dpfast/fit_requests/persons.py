@@ -10,18 +10,18 @@ from dpfast.data.columns import refuse_other_rows
 from dpfast.data.groups import checked_group_size, grouped
 from dpfast.data.persons.means import of_slots, person_means, refuse_cluster
 from dpfast.data.persons.numbering import split_group
+from dpfast.data.source import Source
 from dpfast.errors import InvalidInput, described
 
 if TYPE_CHECKING:
     from dpfast.fit_requests.request import FitRequest
 
 
-def read_persons(
-    request: FitRequest, X: Any, y: Any, group: Any, group_size: Any, each: Any
-) -> tuple[Any, Any, tuple[str, ...]]:
+def read_persons(request: FitRequest, source: Source) -> tuple[Any, Any, tuple[str, ...]]:
     """Read the labels of rows protected together; return covariates, labels and their name."""
-    request.group_size = checked_group_size(group, group_size, each)
-    request.means = each == "person"
+    X, group = source.covariates, source.group
+    request.group_size = checked_group_size(group, source.group_size, source.each)
+    request.means = source.each == "person"
     if request.means:
         refuse_cluster(X)
     names = (group,) if isinstance(group, str) else ()
@@ -32,7 +32,7 @@ def read_persons(
         )
     X, group = split_group(X, group)  # for a file: a function that reads labels in parts
     if request.means:
-        _refuse_lengths(X, y, group)
+        _refuse_lengths(X, source.response, group)
     return X, group, names
 
 

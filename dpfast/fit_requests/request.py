@@ -21,7 +21,7 @@ from dpfast.data.coding import Coding, Design
 from dpfast.data.files.cached import cached as kept_records
 from dpfast.data.records import MIN_SAMPLING_FACTOR
 from dpfast.data.scaling.units import ReleasedScales, in_units
-from dpfast.data.source import Source, source_of
+from dpfast.data.source import source_of
 from dpfast.errors import InvalidInput
 from dpfast.fit_requests.account import Account as Account
 from dpfast.fit_requests.rows import NewRows, OffsetRows
@@ -120,7 +120,13 @@ class FitRequest:
         source.refuse_unused(takes, instead)
         weights = source.record_weights(of_predictor, boundless=per_person and source.group is None)
         wants_intercept = flag(fit_intercept, "fit_intercept")
-        covariates, group, group_columns = self._read_group(source)
+        self.group_size, self.means, self.max_rows = 1, False, None
+        covariates, group = source.covariates, None
+        group_columns: tuple[str, ...] = ()
+        if source.has_persons:
+            from dpfast.fit_requests.persons import read_persons
+
+            covariates, group, group_columns = read_persons(self, source)
         self.noise = checked_noise(noise)
         self.threads = _checked_threads(source.threads)
         self.record_weights = weights
@@ -136,8 +142,19 @@ class FitRequest:
         self.terms: Coding | None = self.coding if source.terms is None else source.terms
         self.single = self.records
         self._reads_before = self.records.reads
-        self._protect_persons(covariates, source.effects, group, per_person)
-        self.fit_intercept = self._has_intercept(wants_intercept, covariates, source.effects)
+        if source.effects is not None:
+            from dpfast.fit_requests.persons import take_own_means
+
+            take_own_means(self, source.effects, group)
+        if group is not None:
+            from dpfast.fit_requests.persons import put_rows_together
+
+            put_rows_together(self, covariates, group, per_person)
+        # a formula may drop the intercept, and persons' own means cancel it
+        designed = covariates.fit_intercept if isinstance(covariates, Design) else True
+        self.fit_intercept = source.effects is None and flag(
+            wants_intercept and designed, "fit_intercept"
+        )
         if account is not None:
             self.account, self.ledger = account, account.open_ledger(self.group_size)
         self.n = self.records.n
@@ -149,18 +166,6 @@ class FitRequest:
             raise InvalidInput(
                 "X has no columns and fit_intercept is False: there is nothing to fit."
             )
-
-    def _read_group(self, source: Source) -> tuple[Any, Any, tuple[str, ...]]:
-        """Read whose rows are protected together; split X, labels and the labels' name."""
-        self.group_size, self.means, self.max_rows = 1, False, None
-        per_row = isinstance(source.each, str) and source.each == "row"
-        if source.group is None and source.group_size is None and per_row:
-            return source.covariates, None, ()
-        from dpfast.fit_requests.persons import read_persons
-
-        return read_persons(
-            self, source.covariates, source.response, source.group, source.group_size, source.each
-        )
 
     def _read_records(self, X: Any, y: Any, names: Any) -> None:
         """Read the records and their coding, from a design, an array, a table or a file."""
@@ -205,24 +210,6 @@ class FitRequest:
             )
         response_unit = 1.0 if self.coding is None else self.coding.response_units()[1]
         self.records = weights.join(self.records, X, response_unit)
-
-    def _protect_persons(self, X: Any, effects: Any, group: Any, per_person: bool) -> None:
-        """Subtract persons' own means if effects ask for it; combine the rows of each person."""
-        if effects is not None:
-            from dpfast.fit_requests.persons import take_own_means
-
-            take_own_means(self, effects, group)
-        if group is not None:
-            from dpfast.fit_requests.persons import put_rows_together
-
-            put_rows_together(self, X, group, per_person)
-
-    @staticmethod
-    def _has_intercept(wanted: bool, X: Any, effects: Any) -> bool:
-        """Say whether there is an intercept: a formula may drop it, and own means cancel it."""
-        if effects is not None:
-            return False
-        return flag(wanted and (not isinstance(X, Design) or X.fit_intercept), "fit_intercept")
 
     @property
     def rows(self) -> Records:
@@ -580,13 +567,14 @@ def hide_row_details(each: str) -> Iterator[None]:
 
 def _columns(X: Any, y: Any, records: Records) -> tuple[Names, Names]:
     """Return names of a table's columns in the covariates' order, and kinds if names repeat."""
-    from dpfast.data.columns import column_kinds, column_names, is_table
+    from dpfast.data.columns import column_kinds, label_list
 
     if isinstance(X, Records):
         return None if X.of_terms else records.names, None
-    if not is_table(X):
+    labels = label_list(X)
+    if labels is None:
         return None, None
-    names = tuple([name for name in column_names(X) if not (isinstance(y, str) and name == y)])
+    names = tuple([str(name) for name in labels if not (isinstance(y, str) and str(name) == y)])
     if len(names) != records.n_covariates:
         return None, None
     return names, column_kinds(X) if len(set(names)) < len(names) else None
