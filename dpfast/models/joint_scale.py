@@ -17,9 +17,8 @@ import numpy as np
 from dpfast.arguments import check_constant
 from dpfast.errors import InvalidInput, described
 from dpfast.models.free_scale import FreeScale
-from dpfast.models.losses import Loss
+from dpfast.models.losses import Loss, ScalePart
 from dpfast.models.names import all_losses, kind_of
-from dpfast.models.scale_parts import ScalePart
 from dpfast.models.weighting import Bounded, Mallows, Weighting
 
 

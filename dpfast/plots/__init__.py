@@ -1,13 +1,12 @@
 """Plots of results.  Matplotlib is imported by the functions, never by the modules."""
 
 from dpfast.lazy import missing
-from dpfast.plots.budgets import budget_plot, plan_plot, tradeoff_plot
+from dpfast.plots.budgets import budget_plot, plan_plot, search_plot, tradeoff_plot
 from dpfast.plots.cells import cell_plot, distribution_plot
 from dpfast.plots.coefficients import coefficient_plot
 from dpfast.plots.dispatch import plot
 from dpfast.plots.predictions import prediction_plot
 from dpfast.plots.processes import quantile_plot
-from dpfast.plots.searches import search_plot
 
 __all__ = [
     "budget_plot",

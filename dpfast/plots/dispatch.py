@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpfast.bayesopt.result import Tuning
-from dpfast.plots.budgets import plan_plot
+from dpfast.plots.budgets import plan_plot, search_plot
 from dpfast.plots.cells import cell_plot, distribution_plot
 from dpfast.plots.coefficients import coefficient_plot
 from dpfast.plots.processes import quantile_plot
-from dpfast.plots.searches import search_plot
 from dpfast.regression.forecast import Plan
 from dpfast.regression.quantiles.results import QuantileFits
 from dpfast.tables.cell_estimates import CellEstimates

@@ -15,8 +15,8 @@ from dpfast.curator.preconditioned import Linearization, compiled
 from dpfast.curator.rotated import rotate
 from dpfast.curator.scaling.columns import Columns
 from dpfast.curator.tables import cells, levels, weighted
+from dpfast.data import as_records
 from dpfast.data.cell_records import CellRecords
-from dpfast.data.records import as_records
 from dpfast.data.scaling.maps import TransformedView
 from dpfast.errors import BudgetExceeded, InvalidInput, LedgerClosed, LedgerCorrupted
 from dpfast.models import LeastSquares
