@@ -1,4 +1,4 @@
-"""Plans of several requests under one total: widths at a price, prices at a width, and n."""
+"""Plans of several requests under one total: widths at their prices, and n at their widths."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from dpfast.studies.requests import StudyRequest, read_request
 #: Requests of a plan at most.
 MAX_REQUESTS = 1000
 
-#: Search ranges of mu and of n, and the relative tolerance of the result.
-MU_RANGE, N_RANGE, TOLERANCE = (1e-3, 100.0), (10.0, 1e9), 1e-3
+#: Search range of n, and the relative tolerance of the result.
+N_RANGE, TOLERANCE = (10.0, 1e9), 1e-3
 
 
 class PlannedRequest(NamedTuple):
@@ -129,13 +129,17 @@ def plan_of(
             raise InvalidInput(f"requests[{i}] is neither a mapping nor text of JSON.")
     checked = [read_request(document, schema, total, width=True) for document in requests]
     planners = [_Planner(request, schema, like, persons) for request in checked]
+    for request in checked:
+        if request.spend is None:
+            raise InvalidInput(
+                'a share is of the total, and this study has none: give "mu", or pass privacy= to '
+                "the study."
+            )
+        if n is None and "width" not in request.arguments:
+            raise InvalidInput(
+                "to find the number of records, give every request a width; or pass n."
+            )
     if n is None:
-        for request in checked:
-            if request.spend is None or "width" not in request.arguments:
-                raise InvalidInput(
-                    "to find the number of records, give every request a price (share or mu) "
-                    "and a width; or pass n."
-                )
         n = max(planner.records() for planner in planners)
     n = whole_number(n, "n", 1)
     rows = tuple([planner.planned(n) for planner in planners])
@@ -178,41 +182,28 @@ class _Planner:
         return max(v for k, v in widths.items() if k != "intercept"), basis
 
     def planned(self, n: int) -> PlannedRequest:
-        """Return its width and its price, found by bisection if only a width was given."""
-        spend = self._request.spend
-        if spend is None:
-            if self._has_own:
-                forecast = forecast_of(
-                    self._request, n, self._like, self._schema, width=self._wanted
-                )
-                spend = GDP(forecast.mu)
-            else:
-                spend = GDP(self._least(MU_RANGE, lambda mu: self._expected(GDP(mu), n)))
+        """Return its price and its width."""
+        spend: Any = self._request.spend
         return PlannedRequest(self._request.to_dict(), spend, *self._expected(spend, n))
 
     def records(self) -> int:
         """Find the least number of records with which its interval is as narrow as ``width``."""
-        spend, request = self._request.spend, self._request
-        assert spend is not None
+        spend: Any = self._request.spend
+        request = self._request
         if self._has_own:
             mu, width = GDP.within(spend), self._wanted
             return forecast_of(request, None, self._like, self._schema, privacy=mu, width=width).n
-        return math.ceil(self._least(N_RANGE, lambda n: self._expected(spend, math.ceil(n))))
-
-    def _least(
-        self, ends: tuple[float, float], width: Callable[[float], tuple[float, str]]
-    ) -> float:
-        """Find the least x with the target width, by doubling and then bisection on a log scale."""
-        low, high = ends[0], ends[0]
-        while not (forecast := width(high))[0] <= self._wanted:
+        # by doubling and then bisection on a log scale
+        low = high = N_RANGE[0]
+        while not (forecast := self._expected(spend, math.ceil(high)))[0] <= self._wanted:
             low, high = high, 2.0 * high
-            if high > ends[1] or math.isnan(forecast[0]):
+            if high > N_RANGE[1] or math.isnan(forecast[0]):
                 raise InvalidInput(
                     f"width = {self._wanted:g} of {self._request.analysis!r} is out of reach: "
                     f"{forecast[1]}."
                 )
         while high > low * (1.0 + TOLERANCE):
             middle = math.sqrt(low * high)
-            narrow_enough = width(middle)[0] <= self._wanted
+            narrow_enough = self._expected(spend, math.ceil(middle))[0] <= self._wanted
             low, high = (low, middle) if narrow_enough else (middle, high)
-        return high
+        return math.ceil(high)

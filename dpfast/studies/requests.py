@@ -283,7 +283,7 @@ def read_request(
             continue
         arguments[name] = list(value) if isinstance(value, tuple) else value
     prices = [name for name in PRICES if name in entries]
-    if len(prices) > 1 or not (prices or (width and "width" in entries)):
+    if len(prices) != 1:
         raise InvalidInput(
             'a request needs a price: either "share", of the total, or "mu"; received '
             f"{prices or 'neither'}."

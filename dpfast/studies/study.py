@@ -220,14 +220,11 @@ class Study(StudyMethods):
     def plan(self, requests: Sequence[Any], *, records: bool = False) -> StudyPlan:
         """Plan a list of requests: their costs and expected widths; no record is read.
 
-        Each may have a ``width`` instead of a price: the target for its widest interval, the
-        intercept's excepted.  The price is then found.
-
         Parameters
         ----------
         records : bool
-            Find the number of records with which every interval is as narrow as its ``width``, at
-            given prices.
+            Find the number of records with which the widest interval of each request (the
+            intercept's excepted) is as narrow as the request's ``width``.
 
         Privacy
         -------
@@ -239,10 +236,10 @@ class Study(StudyMethods):
         >>> study = dpfast.Study(None, privacy=1.0, schema=schema, n=10_000)
         >>> plan = study.plan([
         ...     {"analysis": "fit", "formula": "y ~ x", "loss": "least-squares", "share": 0.5},
-        ...     {"analysis": "counts", "by": "sex", "width": 20.0},
+        ...     {"analysis": "counts", "by": "sex", "share": 0.1},
         ... ])
-        >>> plan.payable, plan.rows[1].spend
-        (True, GDP(mu=0.27...))
+        >>> plan.payable, round(plan.rows[1].width, 1)
+        (True, 17.5)
         """
         if not (flag(records, "records") or self.n):
             raise InvalidInput("a plan needs the number of records: pass n= to the study.")
