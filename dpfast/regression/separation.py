@@ -62,49 +62,40 @@ def separated(
     mean over the queried parameters is as exact as the noise of the scores allows.  ``natural``
     has the original columns as rows, in terms of the design's, with the constant first.
     """
+    min_responses = MIN_EXPECTED / mu
     with np.errstate(all="ignore"):  # of released numbers, in whatever units
-        return _separated(scores, loss, natural, names, offset, n, MIN_EXPECTED / mu)
-
-
-def _separated(
-    scores: Scores,
-    loss: Loss,
-    natural: Array,
-    names: tuple[str, ...],
-    offset: tuple[float, float],
-    n: int,
-    min_responses: float,
-) -> list[str]:
-    constant, columns = natural[0], natural[1:]
-    moments, labels = scores.moments, loss.largest_response is not None
-    shares, known = columns @ moments @ constant, float(constant @ moments @ constant)
-    squares = np.einsum("ij,ij->i", columns @ moments, columns)
-    deviations = np.abs(squares - shares)
-    larger, smaller = np.maximum(shares, known - shares), np.minimum(shares, known - shares)
-    is_indicator = (
-        (smaller > 0.0)
-        & (deviations < INDICATOR_TOLERANCE * larger)
-        & (deviations < 2.0 * INDICATOR_TOLERANCE * smaller)  # noise is a larger part of it
-    )
-    indicators = np.flatnonzero(is_indicator & np.isfinite(columns).all(axis=1))
-    if not indicators.size:
-        return []
-    # of all records, of those with a 1 in a column, and of those with a 0
-    forms = np.concatenate([constant[None], columns[indicators], constant - columns[indicators]])
-    parts = np.concatenate([[1.0], shares[indicators], known - shares[indicators]])
-    levels = [(names[k], level) for level in (1, 0) for k in indicators]
-    said = []
-    for side in (False, True)[: 1 + labels]:
-        counts, noise = _responses(scores, loss, forms, parts, offset, n, side)
-        # clearly fewer than are expected at least, where noise is rarely as large
-        expected = parts * counts[0]
-        clear = FALSE_WARNING_SDS * noise < np.maximum(0.5 * min_responses, 0.1 * expected)
-        few = counts < ZERO_PART * min_responses
-        enough = expected >= EXPECTED_PART * min_responses
-        for k in np.flatnonzero(few & clear & enough)[:MAX_NAMED]:
-            name, level = levels[k - 1]
-            said.append(SEPARATED.format(level=level, name=name, what=int(side)))
-    return said
+        constant, columns = natural[0], natural[1:]
+        moments, labels = scores.moments, loss.largest_response is not None
+        shares, known = columns @ moments @ constant, float(constant @ moments @ constant)
+        squares = np.einsum("ij,ij->i", columns @ moments, columns)
+        deviations = np.abs(squares - shares)
+        larger, smaller = np.maximum(shares, known - shares), np.minimum(shares, known - shares)
+        is_indicator = (
+            (smaller > 0.0)
+            & (deviations < INDICATOR_TOLERANCE * larger)
+            & (deviations < 2.0 * INDICATOR_TOLERANCE * smaller)  # noise is a larger part of it
+        )
+        indicators = np.flatnonzero(is_indicator & np.isfinite(columns).all(axis=1))
+        if not indicators.size:
+            return []
+        # of all records, of those with a 1 in a column, and of those with a 0
+        forms = np.concatenate(
+            [constant[None], columns[indicators], constant - columns[indicators]]
+        )
+        parts = np.concatenate([[1.0], shares[indicators], known - shares[indicators]])
+        levels = [(names[k], level) for level in (1, 0) for k in indicators]
+        said = []
+        for side in (False, True)[: 1 + labels]:
+            counts, noise = _responses(scores, loss, forms, parts, offset, n, side)
+            # clearly fewer than are expected at least, where noise is rarely as large
+            expected = parts * counts[0]
+            clear = FALSE_WARNING_SDS * noise < np.maximum(0.5 * min_responses, 0.1 * expected)
+            few = counts < ZERO_PART * min_responses
+            enough = expected >= EXPECTED_PART * min_responses
+            for k in np.flatnonzero(few & clear & enough)[:MAX_NAMED]:
+                name, level = levels[k - 1]
+                said.append(SEPARATED.format(level=level, name=name, what=int(side)))
+        return said
 
 
 def _responses(
