@@ -237,7 +237,7 @@ class Station(NamedTuple):
 RECORD = (
     Station("regression.fit.fit", "X and y arrive as arguments"),
     Station("fit_requests.request.FitRequest", "keeps them, with the other checked arguments"),
-    Station("data.records.as_records", "shapes and dtypes are checked, values never; no copy"),
+    Station("data.source.as_records", "shapes and dtypes are checked, values never; no copy"),
     Station("curator.curator.Curator", "the only reader from here on"),
     Station(
         "curator.preconditioned.PreconditionedQueries",

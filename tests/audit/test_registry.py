@@ -71,7 +71,7 @@ def test_the_enumeration_sees_what_it_should():
     assert "dpfast.regression.fit.fit" in CALLABLES
     assert "dpfast.regression.nonprivate.nonprivate_fit" in CALLABLES
     assert "dpfast.curator.curator.Curator.joint" in CALLABLES
-    assert "dpfast.data.records.as_records" in CALLABLES
+    assert "dpfast.data.source.as_records" in CALLABLES
     assert "dpfast.kernels.records.RecordKernel.sums" in CALLABLES
     exported = {getattr(dpfast, name) for name in dpfast.__all__ if name != "__version__"}
     assert dpfast.fit in exported
