@@ -18,7 +18,6 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "dpfast"
@@ -122,11 +121,12 @@ def stays(X: Any, *arguments: Any, **options: Any) -> tuple[Counter[str], Counte
 
     import dpfast
 
+    before = sys.getprofile()
     sys.setprofile(seen)
     try:
         dpfast.fit(X, *arguments, **options)
     finally:
-        sys.setprofile(None)
+        sys.setprofile(before)
     return +down, +up
 
 
@@ -172,7 +172,9 @@ def main() -> None:
     X = rng.normal(size=(2000, 4))
     y = X @ np.ones(4) + rng.normal(size=2000)
     down, up = stays(X, y, privacy=1.0)
-    frame_down, frame_up = stays(pd.DataFrame(X, columns=list("abcd")), y, privacy=1.0)
+    from pandas import DataFrame
+
+    frame_down, frame_up = stays(DataFrame(X, columns=list("abcd")), y, privacy=1.0)
     rows: list[tuple[str, Any, Any]] = [
         ("modules", len(files), ()),
         ("code lines", sum(code.values()), ()),
