@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The interpreters that tests start would each compile all that they import.
 unexport PYTHONDONTWRITEBYTECODE
 
-GENERATED := csrc/acquisition.c csrc/records.c csrc/linalg.c csrc/sampler.c csrc/certificates.c csrc/keys.c csrc/decisions.c csrc/tape.c
+GENERATED := csrc/acquisition.c csrc/records.c csrc/linalg.c csrc/sampler.c csrc/certificates.c csrc/keys.c csrc/decisions.c csrc/session.c
 SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
            $(filter-out $(GENERATED),$(wildcard csrc/*.pyx csrc/*.c csrc/*.h csrc/*/*.[ch] csrc/*/*.pxi))
 BUILD_REQUIRES := import tomllib; \

@@ -83,7 +83,7 @@ EXTENSIONS = [
         ["sampler.pyx", "sampler/sampler_core.c", "sampler/entropy.c"],
         headers("sampler"),
     ),
-    extension("tape", ["tape.pyx"], []),
+    extension("session", ["session.pyx"], parts("session")),
     extension("keys", ["keys.pyx"], [*headers("keys"), "machine/isa.h"]),
     extension(
         "certificates",

@@ -115,3 +115,39 @@ def test_compiled_sources_change_nothing_of_the_process(path):
         path.read_text(encoding="utf-8"),
     )
     assert not changed, f"{path.name} calls {changed}"
+
+
+def functions(module: str) -> dict[str, str]:
+    """Text of every function and method of a module's Cython files, by name."""
+    found = {}
+    for path in parts(module):
+        pieces = re.split(
+            r"^ *(?:cp?def [^\n(=]*?|def )(\w+)\(",
+            path.read_text(encoding="utf-8"),
+            flags=re.M,
+        )
+        found.update(zip(pieces[1::2], pieces[2::2], strict=True))
+    return found
+
+
+def test_the_session_draws_by_the_mechanism_alone():
+    """Beside ``test_every_answer_goes_through_the_door``: by ``release_together`` alone."""
+    drawing = re.compile(r"\.(?:normals|discrete_laplace|words)\b|\b(?:ExactSampler|sampler)\b")
+    callers = [name for name, text in functions("session").items() if "release_together(" in text]
+    assert callers == ["release_jointly_with_noise"]
+    for path in parts("session"):
+        assert not drawing.search(path.read_text(encoding="utf-8")), path.name
+
+
+def test_the_session_charges_before_it_reads_and_draws():
+    """Beside ``test_only_the_curator_touches_records``: the order of each question."""
+    asking = {
+        name: text for name, text in functions("session").items()
+        if "release_with_noise(self" in text or "release_jointly_with_noise(self" in text
+    }  # fmt: skip
+    assert "below" in asking
+    for name, text in asking.items():
+        charged = text.index(" charge(")
+        read = re.search(r"\._count_windows\(|\btotal\(", text)
+        assert read, name
+        assert charged < read.start() < text.index("_with_noise(self"), name

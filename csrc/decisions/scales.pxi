@@ -21,17 +21,19 @@ cdef void _farthest(const double *cells, double noise, Py_ssize_t octaves, doubl
             gap = i
 
 
-def scale_of_cells(cells, double noise, double nearest, double complete, double single_sds,
-                   double neighbour_sds, double cell_mean):
-    """Compute the ends above and below a centre, mean and spread; None where nothing is detected.
+def scale_of_cells(cells, double noise, double centre, double nearest, double complete,
+                   double single_sds, double neighbour_sds, double cell_mean, double smallest,
+                   double largest):
+    """Compute mean, spread and both ends of a column; None where nothing is detected.
 
     Distances in a cell are taken to be ``cell_mean`` of its power of two; the first cell ends at
-    that above ``nearest``.
+    that above ``nearest``.  Spreads are from ``smallest`` to ``largest``, ends at most this large.
     """
     cdef list copies = []
     cdef Py_ssize_t octaves = cells.shape[1], ends[2], side, i, last
     cdef const double *cell = _of(cells, 2 * octaves, copies)
     cdef double mean = 0.0, square = 0.0, error = 0.0, step, first, second, scale
+    cdef double low, high, spread
     cdef int power = 0
     _farthest(cell, noise, octaves, single_sds, neighbour_sds, ends)
     last = ends[0] if ends[0] > ends[1] else ends[1]
@@ -53,8 +55,11 @@ def scale_of_cells(cells, double noise, double nearest, double complete, double 
     error = noise * sqrt(error) / complete
     frexp(nearest, &power)
     scale = _binary(power - 1 + last)
-    return (_binary(power - 1 + ends[0]), _binary(power - 1 + ends[1]), mean * scale,
-            sqrt(_larger(square - mean * mean, 2.0 * error)) * scale)
+    low = _larger(centre - _binary(power - 1 + ends[1]), -largest)
+    high = _smaller(centre + _binary(power - 1 + ends[0]), largest)
+    spread = sqrt(_larger(square - mean * mean, 2.0 * error)) * scale
+    return (_smaller(_larger(centre + mean * scale, low), high),
+            _smaller(_larger(spread, smallest), largest), low, high)
 
 
 cdef double _binary(Py_ssize_t power) noexcept nogil:

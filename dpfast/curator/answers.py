@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.kernels import tape
+from dpfast.kernels import session
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 
 
@@ -97,7 +97,7 @@ class Released(NamedTuple):
 MAX_TAPE_NUMBERS = 1 << 21
 
 
-class Tape(tape.Tape):
+class Tape(session.Tape):
     """Answers of one run, in order, for its caller if the run ends early."""
 
     def __init__(self) -> None:

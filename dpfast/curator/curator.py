@@ -17,6 +17,7 @@ from dpfast.curator.answers import (
 )
 from dpfast.curator.joint import Layout, Plan, make_plan, shared_planner
 from dpfast.curator.noisy_release import (
+    charge,
     for_observers,
     release_jointly_with_noise,
     release_with_noise,
@@ -74,7 +75,7 @@ class Curator:
         """Release mean score, mean Hessian and mean score covariance (claims C17 to C19, C37)."""
         shared = self._shared_plan
         plan = self.plan(budget, theta) if shared is None else shared(budget)
-        self.ledger.charge(plan.cost, plan.label)
+        charge(self.ledger, plan.cost, plan.label)
         sums = self._sums(theta, plan.want)
         mu = plan.cost.mu
         question = (plan.label, mu, theta, *for_observers(self._made_with))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer
+from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.curator import Curator
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.data.records import Covariates, Records, Wrapped
@@ -90,12 +90,14 @@ class AtRisk:
     def exposures(self, bound: float, mu: float) -> Answer:
         """Release the mean part of each interval that persons are at risk; ``mu`` (claim T7)."""
         rows = self._rows(self.intervals, partial(exposures_of, self._cuts, self._unit))
-        return rows.clipped(score_of_rows(rows), bound, mu).gradient
+        answer: JointAnswer = rows.clipped(score_of_rows(rows), bound, mu)
+        return answer.gradient
 
     def ties(self, mu: float) -> Answer:
         """Release the share of records with an event exactly at a cut; costs ``mu`` (claim T7)."""
         rows = self._rows(1, partial(ties_of, self._cuts))
-        return rows.clipped(score_of_rows(rows), 1.0, mu).gradient
+        answer: JointAnswer = rows.clipped(score_of_rows(rows), 1.0, mu)
+        return answer.gradient
 
     def events(self) -> PreconditionedQueries:
         """Make queries about interval and covariates of events."""

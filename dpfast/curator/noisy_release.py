@@ -1,6 +1,8 @@
 """Release of answers with noise: every answer passes here, and nothing else calls mechanisms.
 
-An observer sees the exact values of each answer: it is for audits of data one owns.
+The compiled session (:mod:`dpfast.kernels.session`) charges, and adds noise to means.  This module
+connects it to the ledger and the noise.  An observer sees the exact values of each answer: it is
+for audits of data one owns.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import NOTHING, TAPE, Answer, Receipt
+from dpfast.kernels import session
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.ledger.book import MARK, Ledger, cost_in_quanta
+from dpfast.privacy.ledger.process import HERE
 from dpfast.privacy.mechanisms import Grids, joint_grids, release_integer, release_together
 from dpfast.privacy.noise import NoiseSource, checked_noise
 
@@ -71,44 +77,34 @@ def observed(observer: Observer) -> Iterator[None]:
         OBSERVER.reset(token)
 
 
-def release_with_noise(
-    noise: NoiseSource, question: tuple[Any, ...], receipt: Receipt, value: NDArray[np.float64]
-) -> Answer:
-    """Add noise to one mean, in sight of the observer."""
-    grids = joint_grids((value.shape,), (receipt.noise_scale,))
-    return release_jointly_with_noise(noise, question, (receipt,), grids, (value,))[0]
-
-
-def release_jointly_with_noise(
+def _observed_values(
+    observer: Observer,
     noise: NoiseSource,
     question: tuple[Any, ...],
     receipts: Sequence[Receipt],
     grids: Grids,
     values: Sequence[NDArray[np.float64] | None],
-) -> list[Answer]:
-    """Add noise to the means of one charge, in sight of the observer."""
-    observer = OBSERVER.get()
-    if observer is None:
-        noisy = release_together(values, grids, noise)
-    else:
-        draw = cache(lambda: release_together(values, grids, noise))  # at most once, if at all
+) -> list[Any]:
+    """Add noise to the means of one charge in sight of an observer, or take its answers."""
+    draw = cache(lambda: release_together(values, grids, noise))  # at most once, if at all
 
-        def shown(i: int, exact: NDArray[np.float64] | None) -> Any:
-            if exact is None:
-                return None
-            return observer.release(
-                question, _release_for_observer(Release, receipts[i], exact), lambda: draw()[i]
-            )
+    def shown(i: int, exact: NDArray[np.float64] | None) -> Any:
+        if exact is None:
+            return None
+        return observer.release(
+            question, _release_for_observer(Release, receipts[i], exact), lambda: draw()[i]
+        )
 
-        noisy = [shown(i, exact) for i, exact in enumerate(values)]
-    answers = [
-        NOTHING if value is None else Answer(value, receipt.noise_scale, receipt)
-        for value, receipt in zip(noisy, receipts, strict=True)
-    ]
-    tape = TAPE.get()
-    if tape is not None:  # for a run that may end early
-        tape.keep(question, answers)
-    return answers
+    return [shown(i, exact) for i, exact in enumerate(values)]
+
+
+session.connect(
+    Answer, NOTHING, OBSERVER, TAPE, joint_grids, release_together, _observed_values, Ledger, GDP,
+    MARK, HERE, cost_in_quanta,
+)  # fmt: skip
+charge = session.charge
+release_with_noise: Callable[..., Answer] = session.release_with_noise
+release_jointly_with_noise: Callable[..., list[Answer]] = session.release_jointly_with_noise
 
 
 def _record_on_tape(question: tuple[Any, ...], receipt: Receipt, value: Handed) -> Handed:

@@ -19,8 +19,7 @@ from dpfast.curator.answers import (
 from dpfast.curator.curator import Curator, prepare
 from dpfast.curator.joint import Layout, Plan, make_plan
 from dpfast.curator.noisy_release import (
-    for_observers,
-    release_jointly_with_noise,
+    charge,
     release_with_noise,
 )
 from dpfast.data.scaling.maps import (
@@ -30,7 +29,7 @@ from dpfast.data.scaling.maps import (
     RowClipping,
     TransformedView,
 )
-from dpfast.data.scaling.units import ReleasedScales
+from dpfast.kernels import session
 from dpfast.kernels.records import RecordKernel, RecordView
 from dpfast.models import Clip, Constants, LeastSquares, Mallows, Objective, Weighting
 from dpfast.models.losses import ClippedResponse
@@ -55,7 +54,7 @@ __all__ = [
 MIN_ROTATED_ENTRIES = 500_000
 
 
-class PreconditionedQueries:
+class PreconditionedQueries(session.RowQuestions):
     """Queries about rows ``a = z'W``, z a design row with its intercept and W released.
 
     ``subsample`` is of a secret sample of the same records; the same ledger pays (C85).
@@ -70,6 +69,9 @@ class PreconditionedQueries:
     A function that the transcript fixes replaces row and response.  So each answer has the
     sensitivity of a query about the transformed records (adaptive composition, claim C9).
     """
+
+    _curator: Curator
+    _layout: Layout
 
     def __init__(
         self,
@@ -123,7 +125,8 @@ class PreconditionedQueries:
     def gram(self, radius: float, mu: float, at: Linearization | None = None) -> Answer:
         """Mean of ``min(c, radius^2/|a|^2) a a'``, c the curvature or 1: ``mu`` (claim C14)."""
         view = self._view("response" if at is None else "curvature", at)
-        return self._release_means(view, Mallows, radius, 0.0, 0.0, mu).hessian
+        answer: JointAnswer = self._release_means(view, Mallows, radius, 0.0, 0.0, mu)
+        return answer.hessian
 
     def moment(
         self,
@@ -154,19 +157,6 @@ class PreconditionedQueries:
         answer = self._release_means(view, Mallows, radius, cap, budget.gradient, budget.hessian)
         return answer.hessian, _negative(answer.gradient)
 
-    def clipped(
-        self,
-        at: Linearization,
-        radius: float,
-        mu: float,
-        mu_meat: float = 0.0,
-        row_clipping: RowClipping = NO_CLIPPING,
-    ) -> JointAnswer:
-        """Release the mean of norm-clipped scores, and its meat: less than both (claim C17)."""
-        view = self._view("score", at, row_clipping=row_clipping)
-        answer = self._release_means(view, Clip, radius, 0.0, mu, 0.0, mu_meat)
-        return JointAnswer(_negative(answer.gradient), *answer[1:])
-
     def clipped_and_counted(
         self,
         at: Linearization,
@@ -187,7 +177,7 @@ class PreconditionedQueries:
         receipt, _ = _histogram_receipt(self.n, self._layout.excess, len(edges) + 1, mu_counts)
         label = f"{plan.label} + {receipt.query}"
         cost = math.hypot(mu, mu_counts) * (1 + ROUNDING_PRODUCT)
-        curator.ledger.charge(GDP(cost), label)
+        charge(curator.ledger, GDP(cost), label)
         if self._raw.read_again or self._raw.is_remote:
             *sums, counts = self._sums(view, Counting(kernel, edges), plan.want, radius, layout)
         else:
@@ -213,7 +203,7 @@ class PreconditionedQueries:
         receipt, cost = _histogram_receipt(self.n, self._layout.excess, len(edges) + 1, mu)
         if what == "weight":
             receipt = receipt._replace(query="histogram of weights")
-        curator.ledger.charge(cost, receipt.query)
+        charge(curator.ledger, cost, receipt.query)
         view = self._view(what, at, row_clipping=row_clipping, rotate=direction is None)
         if direction is not None:
             from dpfast.data.scaling.transformed import count_along
@@ -248,7 +238,7 @@ class PreconditionedQueries:
 
         Budgets are refused because they are too small or too large: the extremes decide.
         """
-        costs = [_extremes(mus) for mus in (grams, moments, histograms, steps)]
+        costs = [_extremes(tuple(mus)) for mus in (grams, moments, histograms, steps)]
         for rows in {self, self.subsample()}:
             _refuse(rows._layout, rows._scores_layout, *costs, cells)
 
@@ -267,73 +257,10 @@ class PreconditionedQueries:
         sizes = blocks_of_persons(self.n, self.dimension)
         return Layout(self.n, self.dimension, max(sizes), additions(len(sizes)))
 
-    def _view(
-        self,
-        what: str,
-        at: Linearization | None,
-        shift: float = 0.0,
-        row_clipping: RowClipping = NO_CLIPPING,
-        rotate: bool = True,
-    ) -> TransformedView:
-        matrix = _zero_and_identity(self.dimension)[1] if self._matrix is None else self._matrix
-        if rotate and self._rotated:
-            matrix, at, row_clipping = self._rotated.rotated(at, row_clipping)
-        return TransformedView(matrix, self._intercept, what, at, shift, row_clipping, self._weigh)
-
-    def _release_means(
-        self,
-        view: TransformedView,
-        weights: Callable[[float], Weighting],
-        radius: float,
-        cap: float,
-        gradient: float,
-        hessian: float = 0.0,
-        meat: float = 0.0,
-    ) -> JointAnswer:
-        """Release means of the transformed records at these mu.
-
-        The loss is the square.  A ``cap`` clips its residuals, and not its curvature.
-        """
-        curator, layout = self._curator, self._layout
-        if self._means and weights is Clip:
-            layout = self._scores_layout
-        layout = self._rotated.layout(view, radius, cap) if self._rotated else layout
-        kernel, plan = _kernel_and_plan(weights, radius, cap, layout, gradient, hessian, meat)
-        curator.ledger.charge(plan.cost, plan.label)
-        sums = self._sums(view, kernel, plan.want, radius if weights is Clip else None, layout)
-        at = _zero_and_identity(self.dimension)[0]
-        question = (plan.label, plan.cost.mu, at, *self._observed(view, radius, cap))
-        answers = release_jointly_with_noise(
-            curator._noise, question, plan.receipts, plan.grids, sums
-        )
-        answers = [*map(self._rotated.back, answers)] if self._rotated else answers
-        gradient_answer, hessian_answer, meat_answer = answers
-        return JointAnswer(gradient_answer, hessian_answer, meat_answer, plan.cost.mu)
-
-    def _observed(self, view: TransformedView, *norms: float) -> tuple[Any, ...]:
-        """Return what observers receive: the view, the clipping norms, and the units."""
-        return for_observers(view, norms, self._units, self._curator._made_with)
-
-    def _counts(self, view: TransformedView, edges: Array) -> Any:
-        """Count rows with lengths between these edges, exactly."""
-        arguments = edges, self._curator._threads
-
-        def query(kernel_view: RecordView) -> Any:
-            return self._raw.total(kernel_view.counts, *arguments)
-
-        if self._rotated:
-            return self._rotated.asked(query, view, self._units)
-        return query(compiled(view, self._units))
-
-    def _sums(
-        self,
-        view: TransformedView,
-        kernel: Any,
-        want: int,
-        radius: float | None,
-        layout: Any = None,
+    def _special_sums(
+        self, view: TransformedView, kernel: Any, want: int, radius: float | None, layout: Any
     ) -> Any:
-        """Compute exact means of the transformed records; of persons, their rows or scores."""
+        """Compute exact means of rotated rows, or of the scores of persons."""
         zero, _ = _zero_and_identity(self.dimension)
         arguments = kernel.sums, zero, want, float(self.n), self._curator._threads
         if self._rotated:
@@ -341,12 +268,18 @@ class PreconditionedQueries:
                 lambda kernel_view: self._raw.total(*arguments, kernel_view),
                 view, self._units, layout,
             )  # fmt: skip
-        compiled_view = compiled(view, self._units)
-        if self._means and radius is not None:
-            from dpfast.data.persons.scores import ROW_NORM_FACTOR
+        assert radius is not None
+        from dpfast.data.persons.scores import ROW_NORM_FACTOR
 
-            return self._persons(compiled_view, ROW_NORM_FACTOR * radius).total(*arguments)
-        return self._raw.total(*arguments, compiled_view)
+        compiled_view = compiled(view, self._units)
+        return self._persons(compiled_view, ROW_NORM_FACTOR * radius).total(*arguments)
+
+    def _rotated_counts(self, view: TransformedView, edges: Array) -> Any:
+        """Count rotated rows with lengths between these edges, exactly."""
+        arguments = edges, self._curator._threads
+        return self._rotated.asked(
+            lambda kernel_view: self._raw.total(kernel_view.counts, *arguments), view, self._units
+        )
 
     def _persons(self, view: RecordView, longest: float) -> Any:
         """Make records of the mean scores of persons."""
@@ -412,7 +345,8 @@ def _negative(gradient: Answer) -> Answer:
     return Answer(-value, noise_scale, receipt)
 
 
-def _extremes(mus: Sequence[float]) -> tuple[float, ...]:
+@lru_cache(maxsize=512)
+def _extremes(mus: tuple[float, ...]) -> tuple[float, ...]:
     """Return the smallest and the largest positive budget."""
     positive = [mu for mu in mus if mu]
     return (min(positive), max(positive)) if positive else ()
@@ -454,45 +388,8 @@ def _identity_view(p: int) -> RecordView:
     return RecordView((p + 1, p))
 
 
-def compiled(
-    view: TransformedView,
-    units: ReleasedScales | None = None,
-    *,
-    squares: Array | None = None,
-    keep: Array | None = None,
-) -> RecordView:
-    """Compile a view with a matrix, of records in these units, for the kernels.
-
-    ``squares`` are stored squared lengths of the rows, ``keep`` is an array to store them in.
-    """
-    matrix: Any = view.matrix
-    at, p = view.at, int(matrix.shape[1])
-    unmapped = matrix is _zero_and_identity(p)[1]
-    if unmapped:
-        matrix = p + 1 - view.intercept, p
-    elif view.intercept:
-        matrix = np.ascontiguousarray(matrix)
-    else:
-        matrix = np.concatenate([np.zeros((1, p)), np.ascontiguousarray(matrix)])
-    weights, max_score_bound = view.row_clipping
-    back = None
-    if weights is not None:
-        far_theta, scale = np.ascontiguousarray(weights.at.theta), weights.at.scale
-        back = (np.ascontiguousarray(weights.back), far_theta, scale, weights.radius, weights.power)
-    code, c, h, theta, scale_of_loss = None, 1.0, 1.0, None, 1.0
-    predictor = None
-    if at is not None:
-        declared = at.loss.code, at.loss.c, at.loss.h
-        code, c, h = getattr(at.loss, "_kernel_parameters", declared)
-        theta = np.ascontiguousarray(at.theta, dtype=np.float64)
-        if at.raw and not unmapped:
-            constant = [] if view.intercept else [0.0]
-            predictor, theta = np.concatenate([constant, theta]), None
-        scale_of_loss = at.scale
-        if not 1e-100 <= scale_of_loss <= 1e100:
-            scale_of_loss = min(max(1e-100, scale_of_loss), 1e100)
-    centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
-    return RecordView(
-        matrix, view.what, code, c, h, scale_of_loss, theta, view.shift, centres, spreads, response,
-        max_score_bound, back, view.weigh, predictor, squares=squares, keep=keep,
-    )  # fmt: skip
+session.connect_rows(
+    JointAnswer, TransformedView, RecordView, NO_CLIPPING, Clip, _kernel_and_plan,
+    _zero_and_identity,
+)  # fmt: skip
+compiled = session.compiled

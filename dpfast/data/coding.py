@@ -252,7 +252,9 @@ class Coding:
         """
         columns = [units for term in self.terms for units in self._units(term)]
         centres, spreads = np.array(columns, dtype=np.float64).reshape(-1, 2).T
-        return 0.0 - centres / spreads, np.diag(1.0 / spreads)
+        matrix = np.zeros((len(columns), len(columns)))
+        matrix.flat[:: len(columns) + 1] = 1.0 / spreads
+        return 0.0 - centres / spreads, matrix
 
     def _units(self, term: tuple[Any, ...]) -> list[tuple[float, float]]:
         """Return centre and unit of the columns of a term that is one declared column."""

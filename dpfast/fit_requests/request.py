@@ -425,7 +425,7 @@ class FitRequest:
 
     def mu_left(self, mu: float) -> float:
         """Return what the charges so far have left of a mu, rounded down."""
-        spent = math.fsum([entry.paid.mu**2 for entry in self.ledger.entries])
+        spent = math.fsum([charge.mu**2 for _, charge in self.ledger._charges()])
         return math.sqrt(mu**2 - spent) * (1.0 - ROUNDING_SUM)
 
     def spent_share(self) -> float:
@@ -435,8 +435,8 @@ class FitRequest:
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee of all charges so far, each of them in Gaussian DP."""
-        m, ledger = self.group_size, self.ledger
-        entries = [(entry.label, self.copies * entry.paid.mu) for entry in ledger.entries]
+        m, ledger, copies = self.group_size, self.ledger, self.copies
+        entries = [(label, copies * charge.mu) for label, charge in ledger._charges()]
         relation = group_relation(self.max_rows or m)
         if self.means and self.max_rows is None:
             relation = MEANS_RELATION

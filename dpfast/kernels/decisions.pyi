@@ -102,10 +102,13 @@ def cutting_plane(
 def scale_of_cells(
     cells: _Array,
     noise: float,
+    centre: float,
     nearest: float,
     complete: float,
     single_sds: float,
     neighbour_sds: float,
     cell_mean: float,
+    smallest: float,
+    largest: float,
 ) -> tuple[float, float, float, float] | None: ...
 def chi_squared_tail(degrees: int, statistic: float) -> float: ...

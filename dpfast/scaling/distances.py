@@ -41,8 +41,9 @@ class DistanceHistogram(NamedTuple):
     @property
     def ends_too_early(self) -> bool:
         """Whether records are in the last cell, though more cells are possible."""
-        last = float(self.cells[:, self.octaves - 1].max())
-        return self.octaves < self.cells.shape[1] and last > SINGLE_BIN_SDS * self.noise
+        last, threshold = self.octaves - 1, SINGLE_BIN_SDS * self.noise
+        above, below = self.cells
+        return last + 1 < len(above) and bool(above[last] > threshold or below[last] > threshold)
 
     def joined(self, earlier: DistanceHistogram | None) -> DistanceHistogram:
         """Pool with an earlier histogram of the same distances, by inverse variances."""
@@ -59,14 +60,11 @@ def column_scales(histograms: Sequence[DistanceHistogram], complete: float) -> l
 
 
 def _column_scale(histogram: DistanceHistogram, complete: float) -> ColumnScale:
-    centre = histogram.centre
+    centre, nearest, _, cells, noise = histogram
     detected = decisions.scale_of_cells(
-        histogram.cells, histogram.noise, histogram.nearest, complete,
-        SINGLE_BIN_SDS, NEIGHBOUR_SDS, CELL_MEAN,
+        cells, noise, centre, nearest, complete,
+        SINGLE_BIN_SDS, NEIGHBOUR_SDS, CELL_MEAN, SMALLEST, LARGEST,
     )  # fmt: skip
     if detected is None:
         return ColumnScale(centre, 1.0, centre, centre, False)
-    above, below, mean, spread = detected
-    low, high = max(centre - below, -LARGEST), min(centre + above, LARGEST)
-    middle = min(max(centre + mean, low), high)
-    return ColumnScale(middle, min(max(spread, SMALLEST), LARGEST), low, high)
+    return ColumnScale(*detected)

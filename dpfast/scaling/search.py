@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer
+from dpfast.curator.scaling.columns import Bisection, Quantile, connect_bisection
 from dpfast.privacy.rounding import ROUNDING_SUM
-from dpfast.privacy.scaling.sensitivity import complete_weight, query_mu
+from dpfast.privacy.scaling.sensitivity import query_mu
 from dpfast.scaling.distances import ColumnScale, DistanceHistogram, column_scales
 from dpfast.scaling.thresholds import (
     ALL_OCTAVES,
@@ -60,6 +61,11 @@ _INSIDE = 0.2
 #: After so many answers that the quantile is lower, the lower end is tried for a tie.
 _PATIENCE = 2
 
+#: Intervals of keys that a search starts from.
+AT_ZERO, ALL_KEYS = (0, BINADE), (-2047 * BINADE, 2047 * BINADE)
+
+connect_bisection(query_mu, next_key, is_tie, _ABOVE, _INSIDE, STOP_SDS, _PATIENCE)
+
 
 class ColumnAnswers(Protocol):
     """Queries that the search sends to the curator of the columns."""
@@ -79,21 +85,11 @@ class ColumnAnswers(Protocol):
     ) -> Answer: ...
 
 
-class _Quantile:
-    """Interval of keys that contains a quantile of a column."""
+class ScaleSearch(Bisection):
+    """Private search for the location and scale of some columns, within a planned budget.
 
-    __slots__ = ("above", "below", "high", "low", "patience")
-
-    def __init__(self, at_zero: bool = False) -> None:
-        self.low, self.high = (0, BINADE) if at_zero else (-2047 * BINADE, 2047 * BINADE)
-        #: Counts at the ends, minus three fifths of the records.
-        self.below, self.above = -math.inf, math.inf
-        #: Answers in a row that the quantile is lower.
-        self.patience = 0
-
-
-class ScaleSearch:
-    """Private search for the location and scale of some columns, within a planned budget."""
+    The base, compiled, narrows the intervals of keys by counts.
+    """
 
     def __init__(
         self,
@@ -129,7 +125,10 @@ class ScaleSearch:
         self._complete, self._precision = 0.0, 0.0
         #: Complete records below which a search makes no sense, and stops after its counts.
         self.least = 0.0
-        self._quantiles = {column: _Quantile(column in around_zero) for column in self.columns}
+        self._quantiles = {
+            column: Quantile(*(AT_ZERO if column in around_zero else ALL_KEYS))
+            for column in self.columns
+        }
         self._known: dict[int, DistanceHistogram] = {}
         #: Columns with records beyond the octaves that were measured first, or with a later centre:
         #: the interval of counts in doubt may be far narrower than the scale.
@@ -158,29 +157,6 @@ class ScaleSearch:
             return []
         min_mu = self._total * math.sqrt(LOOK_SHARE) * (1.0 - ROUNDING_SUM)
         return [ScaleSearch(self._every, self.columns, min_mu)]
-
-    @property
-    def counted(self) -> tuple[float, float]:
-        """Estimated number of complete records, once asked with a valid label; its noise (D2)."""
-        if self.labels_counted:
-            return self._labelled
-        return self._complete, max(self._precision, 1e-300) ** -0.5
-
-    @property
-    def labels_counted(self) -> bool:
-        """Whether the number of records with a valid label was asked."""
-        return self._labelled[1] > 0.0
-
-    @property
-    def too_few(self) -> bool:
-        """Whether too few records are complete, beyond the noise of the counts so far."""
-        return self._is_below(*self.counted, STOP_SDS) or self._is_below(*self._within, STOP_SDS)
-
-    def _is_below(self, count: float, noise: float, deviations: float) -> bool:
-        """Say whether a count is so many deviations below the least that makes sense."""
-        if self._every is not self._answers:  # if there were as many, a sample would vary, too
-            noise = math.hypot(noise, self.least**0.5)
-        return self.least > 0.0 and count + deviations * noise < self.least
 
     def tied(self, column: int) -> bool:
         """Say whether about a fifth of the records have the same entry, or zero, in a column."""
@@ -212,7 +188,7 @@ class ScaleSearch:
             search = ScaleSearch(self._every, unclear, self._left(0.0))
             locations |= dict(zip(unclear, search.run(), strict=True))
         elif unclear:
-            uncertain = [column for column, _ in self._asking(unclear)]
+            uncertain = self._asking(unclear)
             if uncertain:
                 ends = [self._ends(column) for column in uncertain]
                 self._bisect(uncertain, COUNT_SHARE * LOOK_SHARE)
@@ -271,20 +247,7 @@ class ScaleSearch:
 
     def _bisect(self, columns: Sequence[int], share: float) -> None:
         """Narrow the intervals of these columns, for at most this part of mu^2."""
-        planned, total = self._plan(len(columns), share)
-        remaining = planned
-        while not self.too_few and (thresholds := self._next(columns)[:remaining]):
-            remaining -= len(thresholds)
-            mu = query_mu(total, planned, len(thresholds))
-            self._spent += mu * mu
-            counts = self._counts(self._answers.below(thresholds, mu, self._of_labels))
-            for (column, key), count in zip(thresholds, counts, strict=True):
-                quantile = self._quantiles[column]
-                if count < 0.0:
-                    quantile.low, quantile.below, quantile.patience = key, count, 0
-                else:
-                    quantile.high, quantile.above = key, count
-                    quantile.patience += 1
+        self._narrow(columns, *self._plan(len(columns), share))
 
     def _count_labels(self) -> None:
         """Count the complete records whose response is 0 or 1."""
@@ -313,38 +276,6 @@ class ScaleSearch:
         """Return the mu of a query of as many counts as labels need."""
         planned, total = self._plan(len(self._counted), COUNT_SHARE)
         return query_mu(total, planned, len(LABEL_KEYS))
-
-    def _counts(self, answer: Answer) -> list[float]:
-        """Return counts centred at the quantile; refine the number of complete records."""
-        *values, last = answer.value.tolist()
-        weight = complete_weight(len(values))
-        precision = (weight / answer.noise_scale) ** 2
-        self._precision += precision
-        self._complete += precision / self._precision * (last / weight - self._complete)
-        above = _ABOVE * self._complete
-        return [value - above for value in values]
-
-    def _asking(self, columns: Iterable[int]) -> list[tuple[int, _Quantile]]:
-        """Return the columns for which another count helps: wide intervals that are not ties."""
-        return [
-            (column, quantile)
-            for column in columns
-            if not (quantile := self._quantiles[column]).above - quantile.below
-            < _INSIDE * self._complete
-            and not is_tie(quantile.low, quantile.high)
-        ]
-
-    def _next(self, columns: Iterable[int]) -> list[tuple[int, int]]:
-        """Return the next thresholds, of the coarsest cells first: few passes then serve all."""
-        coarsest = 0
-        thresholds: list[tuple[int, int]] = []
-        for column, quantile in self._asking(columns):
-            key, level = next_key(quantile.low, quantile.high, quantile.patience >= _PATIENCE)
-            if level > coarsest:
-                thresholds, coarsest = [], level
-            if level == coarsest:
-                thresholds += [(column, key)]
-        return thresholds
 
     # -- distances
 

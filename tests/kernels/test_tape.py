@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpfast.curator.answers import NOTHING, Answer, Receipt, Released, Tape
-from dpfast.kernels import tape
+from dpfast.kernels import session
 
 RECEIPT = Receipt("gradient", "C13", 0.1, 2.0, 20.0)
 
@@ -55,7 +55,7 @@ def test_subclasses_of_arrays_stay_what_they_are(named):
 
 
 def test_the_oldest_are_forgotten_and_the_last_stays():
-    kept = tape.Tape(250, NOTHING)
+    kept = session.Tape(250, NOTHING)
     for k in range(5):
         kept.keep(("label", 0.1), [Answer(np.full(97, float(k)), 1.0, RECEIPT)])
     assert [value[0] for _, _, value, _, _ in kept.recorded] == [3.0, 4.0]  # 100 numbers each

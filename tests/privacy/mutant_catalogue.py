@@ -40,6 +40,10 @@ def plant(name: str, bug: str, path: str, tests: tuple[str, ...], *texts: str) -
 
 
 SENSITIVITY = "dpfast/privacy/sensitivity.py"
+SESSION = "csrc/session.pyx"
+SESSION_COLUMNS = "csrc/session/columns.pxi"
+SESSION_ROWS = "csrc/session/rows.pxi"
+SESSION_TESTS = ("tests/kernels/test_session.py",)
 MECHANISMS = "dpfast/privacy/mechanisms.py"
 NOISE = "dpfast/privacy/noise.py"
 BUDGET = "dpfast/privacy/budget.py"
@@ -1289,6 +1293,70 @@ MONEY = (
         "if not self._lock:",
     ),
     plant(
+        "session-with-tolerance",
+        "the session grants a charge a little above the total",
+        SESSION,
+        SESSION_TESTS,
+        'total > book["_limit"][0]',
+        'total > book["_limit"][0] + (book["_limit"][0] >> 40)',
+    ),
+    plant(
+        "session-forgets-what-it-granted",
+        "charges of a session do not add up",
+        SESSION,
+        SESSION_TESTS,
+        '        book["_spent"] = (total,)\n',
+        "",
+    ),
+    plant(
+        "sessions-spend-when-closed",
+        "a session spends a ledger whose rest was returned",
+        SESSION,
+        SESSION_TESTS,
+        'if book["_closed"] or total >',
+        "if total >",
+    ),
+    plant(
+        "copies-spend-by-sessions",
+        "a session spends a copy of a ledger",
+        SESSION,
+        SESSION_TESTS,
+        'book["_process"] is not HERE.token',
+        'book["_process"] is HERE',
+    ),
+    plant(
+        "handlers-charge-by-sessions",
+        "a signal handler charges by a session in the middle of a charge, which then forgets it",
+        SESSION,
+        SESSION_TESTS,
+        "if lock._is_owned() or not lock.acquire(False):",
+        "if not lock.acquire(False):",
+    ),
+    plant(
+        "sessions-race",
+        "a session charges while another thread has the lock",
+        SESSION,
+        SESSION_TESTS,
+        "not lock.acquire(False):",
+        "lock.acquire(False) is None:",
+    ),
+    plant(
+        "sessions-of-hidden-forks",
+        "a fork that Python was not told about spends its parent's budget by a session",
+        SESSION,
+        SESSION_TESTS,
+        " or getpid() != HERE.number",
+        "",
+    ),
+    plant(
+        "session-charges-in-another-currency",
+        "a session adds the square of a mu to what zCDP has spent",
+        SESSION,
+        SESSION_TESTS,
+        'book["_currency"] is not GDP or ',
+        "False or ",
+    ),
+    plant(
         "numbers-stand-for-processes",
         "a child that has its parent's process number, in a namespace of its own, is its parent",
         "dpfast/privacy/ledger/process.py",
@@ -1526,10 +1594,10 @@ MONEY = (
         "the records are read before the budget is charged",
         CURATOR,
         CURATOR_TESTS,
-        "        self.ledger.charge(plan.cost, plan.label)\n        sums",
+        "        charge(self.ledger, plan.cost, plan.label)\n        sums",
         "        sums",
         "        question = (plan.label, mu, theta, *",
-        "        self.ledger.charge(plan.cost, plan.label)\n"
+        "        charge(self.ledger, plan.cost, plan.label)\n"
         "        question = (plan.label, mu, theta, *",
     ),
     plant(
@@ -1537,10 +1605,10 @@ MONEY = (
         "the budget is charged after the noise is drawn, so that an exception is free",
         CURATOR,
         CURATOR_TESTS,
-        "        self.ledger.charge(plan.cost, plan.label)\n        sums",
+        "        charge(self.ledger, plan.cost, plan.label)\n        sums",
         "        sums",
         "        return JointAnswer(gradient, hessian, meat, mu)\n",
-        "        self.ledger.charge(plan.cost, plan.label)\n"
+        "        charge(self.ledger, plan.cost, plan.label)\n"
         "        return JointAnswer(gradient, hessian, meat, mu)\n",
     ),
     plant(
@@ -2543,7 +2611,7 @@ RETURNED_BUDGET = (
     plant(
         "calls-ended-by-noise",
         "a judgement: a call ends after its counts where their noise may explain them",
-        "dpfast/scaling/search.py",
+        SESSION_COLUMNS,
         ("tests/scaling/test_stop_after_counts.py",),
         "self.least > 0.0 and count + deviations * noise < self.least",
         "self.least > 0.0 and count - abs(deviations) * noise < self.least",
@@ -4052,7 +4120,7 @@ CHARGED_AFTER = (
     plant(
         "exact-values-on-the-tape",
         "what an exception carries of a run are the values behind its answers",
-        "dpfast/curator/noisy_release.py",
+        SESSION,
         (DOOR + "test_what_is_kept_for_an_exception_is_what_was_handed_out",),
         "tape.keep(question, answers)",
         "tape.keep(question, [NOTHING if exact is None else answer._replace(value=exact) for answer, exact in zip(answers, values)])",
@@ -4738,8 +4806,8 @@ RANDOM_BLOCKS = (
         ("tests/privacy/test_samples.py",),
         "layout._replace(",
         "layout._replace(additions=summed.additions(len(records.block_sizes)), ",
-        "from dpfast.data.scaling.units import",
-        "from dpfast.data import reduction as summed\nfrom dpfast.data.scaling.units import",
+        "from dpfast.kernels import session\n",
+        "from dpfast.data import reduction as summed\nfrom dpfast.kernels import session\n",
     ),
     plant(
         "additions-of-tasks-forgotten",
@@ -4962,16 +5030,16 @@ LEAST_SQUARES = (
         "a histogram of lengths costs nothing",
         WHITENED,
         WHITENED_TESTS,
-        "        curator.ledger.charge(cost, receipt.query)\n",
+        "        charge(curator.ledger, cost, receipt.query)\n",
         "",
     ),
     plant(
         "mapped-rows-on-a-ledger-of-their-own",
         "answers about rows under a map are charged to nobody",
-        WHITENED,
+        SESSION_ROWS,
         ("tests/privacy/test_whitened.py::test_c60_the_meat_of_clipped_scores_is_free",),
-        "        curator.ledger.charge(plan.cost, plan.label)\n        sums",
-        "        type(curator.ledger)(GDP(1e6)).charge(plan.cost, plan.label)\n        sums",
+        "        charge(curator.ledger, cost, label)\n        sums",
+        "        charge(type(curator.ledger)(GDP(1e6)), cost, label)\n        sums",
     ),
     plant(
         "shares-of-usable-records",
@@ -4986,10 +5054,10 @@ LEAST_SQUARES = (
         "lengths are counted before the ledger agrees",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_an_answer_that_cannot_be_paid_reads_nothing",),
-        "        curator.ledger.charge(cost, receipt.query)\n        view = ",
+        "        charge(curator.ledger, cost, receipt.query)\n        view = ",
         "        view = ",
         "        question = (receipt.query, mu, edges, what,",
-        "        curator.ledger.charge(cost, receipt.query)\n        question = (receipt.query, mu, edges, what,",
+        "        charge(curator.ledger, cost, receipt.query)\n        question = (receipt.query, mu, edges, what,",
     ),
     plant(
         "histogram-of-weights",
@@ -5014,8 +5082,8 @@ LEAST_SQUARES = (
         "the unit of weights costs nothing",
         WHITENED,
         ("tests/integration/test_fit_weights.py::test_weights_need_no_bound_on_the_road",),
-        "        curator.ledger.charge(cost, receipt.query)\n",
-        "        _ = what == 'weight' or curator.ledger.charge(cost, receipt.query)\n",
+        "        charge(curator.ledger, cost, receipt.query)\n",
+        "        _ = what == 'weight' or charge(curator.ledger, cost, receipt.query)\n",
     ),
     plant(
         "unit-of-weights-unpaid",
@@ -5242,7 +5310,7 @@ LEAST_SQUARES = (
         "rows are whitened with a Gram to which no noise was added",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_answers_carry_the_noise_of_their_receipts",),
-        "        return self._release_means(view, Mallows, radius, 0.0, 0.0, mu).hessian\n",
+        "        answer: JointAnswer = self._release_means(view, Mallows, radius, 0.0, 0.0, mu)\n        return answer.hessian\n",
         "        exact = self._sums(view, _kernel_and_constants(Mallows, radius, 0.0, self.dimension)[0], 2)[1]\n        return self._release_means(view, Mallows, radius, 0.0, 0.0, mu).hessian._replace(value=exact)\n",
     ),
     plant(
@@ -5716,10 +5784,10 @@ LEAST_SQUARES = (
         "scores are summed and counted before the ledger agrees",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_an_answer_that_cannot_be_paid_reads_nothing",),
-        "        curator.ledger.charge(GDP(cost), label)\n",
+        "        charge(curator.ledger, GDP(cost), label)\n",
         "",
         "        question = (label, cost,",
-        "        curator.ledger.charge(GDP(cost), label)\n        question = (label, cost,",
+        "        charge(curator.ledger, GDP(cost), label)\n        question = (label, cost,",
     ),
     plant(
         "few-records-tell-of-a-rare-level",
@@ -7019,9 +7087,6 @@ SEARCH_TESTS = ("tests/scaling/test_search.py",)
 LEVEL_TESTS = ("tests/scaling/test_declared_levels.py",)
 KEY_TESTS = ("tests/kernels/test_keys.py",)
 DISTANCE_TESTS = ("tests/scaling/test_distances.py",)
-_HANDED_OUT = """        question = (receipt.query, mu, tuple(thresholds))
-        return release_with_noise(self._noise, question, receipt, self._centred(values))"""
-
 BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "counts-half-the-thresholds",
@@ -7122,20 +7187,22 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "counts-not-charged",
         "counts below thresholds are not charged",
-        BOUGHT_COLUMNS,
+        SESSION_COLUMNS,
         BOUGHT_TESTS,
-        "        self.ledger.charge(cost, receipt.query)\n        self._count_windows(chains, later)",
-        "        self._count_windows(chains, later)",
+        "        charge(self.ledger, cost, (<tuple>receipt)[0])\n",
+        "",
     ),
     plant(
         "counts-charged-after-reading",
         "counts below thresholds are charged after the records were read",
-        BOUGHT_COLUMNS,
+        SESSION_COLUMNS,
         (
             "tests/privacy/test_paid_before.py::test_a_query_that_cannot_pay_reads_and_draws_nothing",
         ),
-        "        self.ledger.charge(cost, receipt.query)\n        self._count_windows(chains, later)",
-        "        self._count_windows(chains, later)\n        self.ledger.charge(cost, receipt.query)",
+        "        charge(self.ledger, cost, (<tuple>receipt)[0])\n",
+        "",
+        "        question = ((<tuple>receipt)[0], mu, tuple(thresholds))\n",
+        "        charge(self.ledger, cost, (<tuple>receipt)[0])\n        question = ((<tuple>receipt)[0], mu, tuple(thresholds))\n",
     ),
     plant(
         "distances-charged-after-drawing",
@@ -7144,10 +7211,10 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         (
             "tests/privacy/test_paid_before.py::test_a_query_that_cannot_pay_reads_and_draws_nothing",
         ),
-        "        receipt, cost = _distances_receipt(self._max_records, len(columns), mu)\n        self.ledger.charge(cost, receipt.query)\n",
+        "        receipt, cost = _distances_receipt(self._max_records, len(columns), mu)\n        charge(self.ledger, cost, receipt.query)\n",
         "        receipt, cost = _distances_receipt(self._max_records, len(columns), mu)\n",
         "        answer = release_with_noise(self._noise, question, receipt, value)\n",
-        "        answer = release_with_noise(self._noise, question, receipt, value)\n        self.ledger.charge(cost, receipt.query)\n",
+        "        answer = release_with_noise(self._noise, question, receipt, value)\n        charge(self.ledger, cost, receipt.query)\n",
     ),
     plant(
         "distances-leave-no-cell",
@@ -7200,15 +7267,15 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "thresholds-from-exact-counts",
         "the next threshold follows from counts that were not released",
-        BOUGHT_COLUMNS,
+        SESSION_COLUMNS,
         BOUGHT_TESTS,
-        _HANDED_OUT,
-        _HANDED_OUT + "._replace(value=self._centred(values))",
+        "        return release_with_noise(self._noise, question, receipt, value)\n",
+        "        return release_with_noise(self._noise, question, receipt, value)._replace(value=value)\n",
     ),
     plant(
         "counts-of-the-plan-not-added-up",
         "a search forgets how many counts it asked for",
-        LOCATIONS,
+        SESSION_COLUMNS,
         SEARCH_TESTS,
         "remaining -= len(thresholds)",
         "remaining -= 0",

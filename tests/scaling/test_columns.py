@@ -10,7 +10,7 @@ import pytest
 
 import dpfast
 from dpfast.curator.noisy_release import observed
-from dpfast.curator.scaling.columns import WINDOW_SHIFTS, Columns, _chain_of
+from dpfast.curator.scaling.columns import WINDOW_SHIFTS, Columns
 from dpfast.data import Records, as_records
 from dpfast.data.record_weights.joined import with_offsets
 from dpfast.errors import BudgetExceeded, InvalidInput
@@ -165,18 +165,17 @@ def test_counts_are_those_of_the_twin_at_any_threshold():
     X[rng.random((400, 2)) < 0.1] = np.nan
     y = np.round(rng.normal(size=400), 1)
     records = Records(X, y, None)
-    columns = Columns(records, dpfast.Ledger(1e3), dpfast.SeededNoise(0))
     keys = [0, 1 << 52, -(1 << 52), 2047 << 52, -(2047 << 52)]
     for entry in (1.0, 140.0, 140.001, -0.3, 0.3):
         bits = int(np.array(entry).view(np.int64))
         key = bits if bits >= 0 else -(1 << 63) - bits
         keys += [key >> shift << shift for shift in WINDOW_SHIFTS] + [key >> 17 << 17]
     asked = [(column, key) for column in range(3) for key in keys]
-    columns._count_windows([(column, _chain_of(key)) for column, key in asked])
+    found = exact(records, lambda columns: columns.below(asked, 1.0))
     entries = np.sort(twin.complete(X, y), axis=0)
-    for column, key in asked:
+    for (column, key), centred in zip(asked, found[:-1], strict=True):
         below = np.searchsorted(entries[:, column], twin.first_doubles(key, cells=0)[0])
-        assert columns._below(column, key) == below, (column, key)
+        assert centred + 0.5 * len(entries) == below, (column, key)
 
 
 def test_every_source_of_records_gives_the_same_counts(tmp_path):

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
-from dpfast.curator.noisy_release import release_with_noise, source_of_noise
+from dpfast.curator.noisy_release import charge, release_with_noise, source_of_noise
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
-from dpfast.kernels import keys as kernel
+from dpfast.kernels import keys as kernel, session
+from dpfast.kernels.session import Bisection, Quantile, connect_bisection
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
@@ -25,6 +26,8 @@ from dpfast.privacy.scaling.sensitivity import (
     counts,
     distances,
 )
+
+__all__ = ["Bisection", "Columns", "Quantile", "connect_bisection"]
 
 Array = NDArray[np.float64]
 Threshold = tuple[int, int]
@@ -39,8 +42,11 @@ _FIRST_KEY = -(1 << 63)
 _CELL_BITS = 12
 
 
-class Columns:
-    """Queries about the locations of the columns of some records."""
+class Columns(session.ColumnQuestions):
+    """Queries about the locations of the columns of some records.
+
+    The counts below thresholds are compiled: :meth:`below` charges, counts and releases.
+    """
 
     def __init__(self, records: Records, ledger: Ledger, noise: NoiseSource) -> None:
         max_records = sum(records.block_sizes)
@@ -54,7 +60,7 @@ class Columns:
         self.ledger = ledger
         self._records = records
         self._noise = source_of_noise(noise)
-        self._windows: dict[tuple[int, Threshold], NDArray[np.int64]] = {}
+        self._windows = {}
         self._complete = 0  # complete records, the total of any coarsest window
         self._measured: tuple[Any, Any] = (
             None,
@@ -77,18 +83,6 @@ class Columns:
         sensitivity = clipped_moments(m, self.n)
         return gaussian_receipt("clipped moments", "D3", mu, sensitivity, 2.0, 2 * m)
 
-    def below(
-        self, thresholds: Sequence[Threshold], mu: float, later: Sequence[Threshold] = ()
-    ) -> Answer:
-        """Release how many complete records have a key below each threshold: ``mu`` (claim D2)."""
-        chains = [(column, _chain_of(key)) for column, key in thresholds]  # refuses others
-        receipt, cost = _counts_receipt(self._max_records, len(thresholds), mu)
-        self.ledger.charge(cost, receipt.query)
-        self._count_windows(chains, later)
-        values = [self._below(column, key) for column, key in thresholds]
-        question = (receipt.query, mu, tuple(thresholds))
-        return release_with_noise(self._noise, question, receipt, self._centred(values))
-
     def distances(
         self,
         columns: Sequence[int],
@@ -103,7 +97,7 @@ class Columns:
         away.  Cells beyond the last one of a column are 0.
         """
         receipt, cost = _distances_receipt(self._max_records, len(columns), mu)
-        self.ledger.charge(cost, receipt.query)
+        charge(self.ledger, cost, receipt.query)
         places, cells = list(columns), _cells_in_use(tuple(octaves))
         arguments = (
             np.zeros(self.n_columns),
@@ -124,7 +118,7 @@ class Columns:
     def moments(self, columns: Sequence[int], middles: Array, halves: Array, mu: float) -> Answer:
         """Release means and weighted mean squares of clipped columns, (2 m,): ``mu`` (claim D3)."""
         receipt = self.moments_receipt(len(columns), mu)
-        self.ledger.charge(GDP(mu), receipt.query)
+        charge(self.ledger, GDP(mu), receipt.query)
         arguments = np.zeros(self.n_columns), np.ones(self.n_columns)
         arguments[0][list(columns)], arguments[1][list(columns)] = middles, halves
         sums = self._records.total(kernel.moments, *arguments)[:, list(columns)]
@@ -134,22 +128,13 @@ class Columns:
         question = (receipt.query, mu, tuple(columns), middles, halves)
         return release_with_noise(self._noise, question, receipt, value)
 
-    def _centred(self, values: Sequence[int]) -> Array:
-        """Subtract half the records; exact: halves and 32nds of integers below 2^33."""
-        half = 0.5 * self._complete
-        centred = [value - half for value in values]
-        return np.array([*centred, complete_weight(len(values)) * self._complete])
-
-    def _below(self, column: int, key: int) -> int:
-        shift, start = window = _window_of(key)
-        return int(self._windows[column, window][(key - start) >> shift])
-
-    def _count_windows(self, chains: Sequence[Any], later: Sequence[Threshold] = ()) -> None:
-        """Count in the windows that were not counted before."""
-        if not [c for c, chain in chains if (c, chain[-1]) not in self._windows]:
-            return  # and so are the coarser ones
-        needed = [(column, window) for column, chain in chains for window in chain]
-        needed += [(column, window) for column, key in later for window in _chain_of(key)]
+    def _count_windows(
+        self, thresholds: Sequence[Threshold], later: Sequence[Threshold] = ()
+    ) -> None:
+        """Count in the windows of thresholds that were not counted before."""
+        needed = [
+            (column, window) for column, key in (*thresholds, *later) for window in _chain_of(key)
+        ]
         missing = [pair for pair in dict.fromkeys(needed) if pair not in self._windows]
         for first in range(0, len(missing), MAX_WINDOWS):
             group = missing[first : first + MAX_WINDOWS]
@@ -157,8 +142,11 @@ class Columns:
             columns, shifts, starts = windows.T.copy()
             below = self._records.total(kernel.key_cells, columns, starts, shifts)
             for (column, (shift, start)), cells in zip(group, below, strict=True):
-                if start != _FIRST_KEY:
-                    cells += self._below(column, start)
+                if start != _FIRST_KEY:  # a coarser window, which was counted before it
+                    coarser, first_key = _window_of(start)
+                    cells += self._windows[column, (coarser, first_key)][
+                        (start - first_key) >> coarser
+                    ]
                 self._windows[column, (shift, start)] = cells
                 if shift == WINDOW_SHIFTS[0]:
                     self._complete = int(cells[-1])
@@ -199,6 +187,9 @@ def _window_of(key: int) -> tuple[int, int]:
     if shift == WINDOW_SHIFTS[0]:
         return shift, _FIRST_KEY
     return shift, key >> (shift + _CELL_BITS) << (shift + _CELL_BITS)
+
+
+session.connect_counts(_counts_receipt, complete_weight, _window_of)
 
 
 @lru_cache(maxsize=1024)

@@ -107,14 +107,14 @@ class Part(NamedTuple):
 _Line = tuple[str, Any, Any] | Reserved | Returned
 
 #: Mark of the charge that reserves the total of a run, while it is made.
-_MARK: ContextVar[str] = ContextVar("dpfast_reservation", default="")
+MARK: ContextVar[str] = ContextVar("dpfast_reservation", default="")
 
 #: A charge: its cost in quanta, and its line in the book.
 _Charge = tuple[tuple[int, ...], _Line]
 
 
 @lru_cache(maxsize=4096, typed=True)  # what equals a float and is none is not looked up as one
-def _cost(power: int, *values: float) -> tuple[int, ...]:
+def cost_in_quanta(power: int, *values: float) -> tuple[int, ...]:
     """Return the additive cost of a charge, whose values add up as this power of theirs."""
     ratios = map(written, checked_numbers(values))
     return tuple([a**power * (ONE // b**power) for a, b in ratios])
@@ -207,7 +207,7 @@ class Ledger(Hinted):
         self._total = as_budget(total)
         self._currency = type(self._total)
         self._power = 2 if self._currency is GDP else 1
-        self._limit = _cost(self._power, *self._total.values())
+        self._limit = cost_in_quanta(self._power, *self._total.values())
         #: Sums of what was charged: of an (epsilon, delta) total, followed by that of ``mu^2``, and
         #: by the limits of all three once there is one.
         self._spent: tuple[int, ...] = (0,) * len(self._limit)
@@ -335,6 +335,10 @@ class Ledger(Hinted):
                 entries.append(Entry(*line[:3], *[returned.pop(mark, None) for mark in line[3:]]))
         return tuple(entries[::-1])
 
+    def _charges(self) -> list[tuple[str, Any]]:
+        """List label and cost of each charge of a ledger that has returned nothing."""
+        return [(line[0], line[2]) for line in self._current()[1]]  # type: ignore[misc]
+
     def charge(
         self, spend: Budget | float | tuple[float, float], label: str, *, once: str = ""
     ) -> None:
@@ -369,11 +373,8 @@ class Ledger(Hinted):
             raise InvalidInput(f"once must be a string; received {described(once)}.")
         if once and isinstance(label, str):
             label = label + once
-        if type(spend) is self._currency is GDP and type(label) is str:  # in every step of a fit
-            charges: tuple[_Charge, ...] = ((_cost(2, spend.mu), (label, spend, spend)),)
-        else:
-            charges = self._priced(spend, label)
-        if (mark := _MARK.get()) and self._takes_returns:
+        charges = self._priced(spend, label)
+        if (mark := MARK.get()) and self._takes_returns:
             charges = tuple([_marked(charge, mark) for charge in charges])
         self._settle(charges, once)
 
@@ -515,11 +516,11 @@ class Ledger(Hinted):
     def _reserve(self, spend: Budget, label: str) -> str:
         """Charge for a run; return the mark of what may be returned of it."""
         mark = random_name()
-        token = _MARK.set(mark)
+        token = MARK.set(mark)
         try:
             self.charge(spend, label)
         finally:
-            _MARK.reset(token)
+            MARK.reset(token)
         return mark
 
     def _give_back(self, mark: str, quanta: int) -> GDP:
@@ -547,7 +548,7 @@ class Ledger(Hinted):
                 f"GDP; received {described(apart)} of {self._total!r}. Such a total is a pair, "
                 "Ledger((1.0, 1e-6)), or ApproxDP(epsilon, delta)."
             )
-        epsilon, delta = _cost(1, *reserved.values())
+        epsilon, delta = cost_in_quanta(1, *reserved.values())
         if epsilon > self._limit[0] or delta > self._limit[1]:
             raise InvalidInput(f"apart = {reserved!r} is more than the total {self._total!r}.")
         return epsilon, delta
@@ -569,10 +570,10 @@ class Ledger(Hinted):
 
     def _cost_of(self, charged: Budget) -> tuple[int, ...]:
         if not self.keeps_apart:
-            return _cost(self._power, *charged.values())
+            return cost_in_quanta(self._power, *charged.values())
         if type(charged) is GDP:
-            return 0, 0, *_cost(2, *charged.values())
-        return *_cost(1, *charged.values()), 0
+            return 0, 0, *cost_in_quanta(2, *charged.values())
+        return *cost_in_quanta(1, *charged.values()), 0
 
     def _added(self, spent: tuple[int, ...], cost: tuple[int, ...]) -> tuple[int, ...] | None:
         """Add a charge to the sums; return None if it does not fit (claims C9 and C87)."""
@@ -594,7 +595,7 @@ class Ledger(Hinted):
         rest = tuple(map(int.__sub__, self._limit, reserved))
         epsilon, delta = self._as_budget(rest, up=False).values()
         mu = gdp_mu(epsilon, delta) if delta >= 4.0 * DELTA_FLOOR else 0.0
-        return (*reserved, *_cost(2, mu))
+        return (*reserved, *cost_in_quanta(2, mu))
 
     def _after(
         self, spent: tuple[int, ...], charges: Sequence[_Charge]
@@ -626,7 +627,7 @@ class Ledger(Hinted):
 
 def quanta_of(spend: GDP) -> int:
     """Return the square of a mu in quanta, which add up."""
-    return _cost(2, spend.mu)[0]
+    return cost_in_quanta(2, spend.mu)[0]
 
 
 def _as_mu(quanta: int, *, up: bool) -> GDP:

@@ -1,15 +1,9 @@
-# cython: language_level=3
-"""The tape of a run: copies of what was released, for its caller if the run ends early.
-
-Released and public numbers only.  Nobody can change afterwards what a partial result shows: an
-array is copied unless it is its own and read-only.
-"""
+# The tape of a run: copies of what was released, for its caller if the run ends early.
+#
+# Released and public numbers only.  Nobody can change afterwards what a partial result shows: an
+# array is copied unless it is its own and read-only.
 
 from collections import deque
-
-cimport numpy as cnp
-
-cnp.import_array()
 
 
 cdef inline bint is_plain(object value):

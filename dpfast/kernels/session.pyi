@@ -1,0 +1,150 @@
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from numpy import float64
+from numpy.typing import NDArray
+
+_Array = NDArray[float64]
+_Threshold = tuple[int, int]
+
+def connect(
+    answer: type[Any],
+    nothing: Any,
+    observer: ContextVar[Any],
+    tape: ContextVar[Any],
+    grids: Callable[..., Any],
+    release: Callable[..., list[Any]],
+    observed_release: Callable[..., list[Any]],
+    ledger: type[Any],
+    gdp: type[Any],
+    mark: ContextVar[str],
+    here: Any,
+    cost: Callable[..., tuple[int, ...]],
+) -> None: ...
+def charge(ledger: Any, cost: Any, label: str) -> None: ...
+def release_with_noise(
+    noise: Any, question: tuple[Any, ...], receipt: Any, value: _Array
+) -> Any: ...
+def release_jointly_with_noise(
+    noise: Any,
+    question: tuple[Any, ...],
+    receipts: Sequence[Any],
+    grids: Any,
+    values: Sequence[_Array | None],
+) -> list[Any]: ...
+
+class Tape:
+    def __init__(self, most_numbers: int, nothing: Any) -> None: ...
+    def keep(self, question: tuple[Any, ...], answers: Sequence[Any]) -> None: ...
+    @property
+    def recorded(self) -> list[tuple[str, tuple[Any, ...], Any, float, float]]: ...
+
+def connect_counts(
+    receipt: Callable[..., tuple[Any, Any]],
+    weight: Callable[[int], float],
+    window: Callable[[int], _Threshold],
+) -> None: ...
+def connect_bisection(
+    price: Callable[[float, int, int], float],
+    key: Callable[[int, int, bool], tuple[int, int]],
+    tie: Callable[[int, int], bool],
+    above: float,
+    inside: float,
+    stop_sds: float,
+    patience: int,
+) -> None: ...
+
+class ColumnQuestions:
+    ledger: Any
+    _noise: Any
+    _max_records: int
+    _complete: int
+    _windows: dict[tuple[int, _Threshold], NDArray[Any]]
+    def below(
+        self, thresholds: Sequence[_Threshold], mu: float, later: Sequence[_Threshold] = ()
+    ) -> Any: ...
+
+class Quantile:
+    low: int
+    high: int
+    below: float
+    above: float
+    patience: int
+    def __init__(self, low: int, high: int) -> None: ...
+
+class Bisection:
+    least: float
+    _answers: Any
+    _every: Any
+    _of_labels: list[_Threshold]
+    _labelled: tuple[float, float]
+    _within: tuple[float, float]
+    _quantiles: dict[int, Quantile]
+    _spent: float
+    _complete: float
+    _precision: float
+    @property
+    def counted(self) -> tuple[float, float]: ...
+    @property
+    def labels_counted(self) -> bool: ...
+    @property
+    def too_few(self) -> bool: ...
+    def _is_below(self, count: float, noise: float, deviations: float) -> bool: ...
+    def _narrow(self, columns: Iterable[int], planned: int, total: float) -> None: ...
+    def _counts(self, answer: Any) -> list[float]: ...
+    def _asking(self, columns: Iterable[int]) -> list[int]: ...
+    def _next(self, columns: Iterable[int]) -> list[_Threshold]: ...
+
+def connect_rows(
+    joint_answer: type[Any],
+    transformed_view: type[Any],
+    record_view: type[Any],
+    no_clipping: Any,
+    clip: type[Any],
+    plan: Callable[..., tuple[Any, Any]],
+    zero: Callable[[int], tuple[_Array, _Array]],
+) -> None: ...
+
+class RowQuestions:
+    n: int
+    dimension: int
+    _curator: Any
+    _layout: Any
+    _rotated: Any
+    _raw: Any
+    _units: Any
+    _matrix: _Array | None
+    _means: bool
+    _intercept: bool
+    _weigh: float
+    def clipped(
+        self, at: Any, radius: float, mu: float, mu_meat: float = 0.0, row_clipping: Any = None
+    ) -> Any: ...
+    def _view(
+        self,
+        what: str,
+        at: Any,
+        shift: float = 0.0,
+        row_clipping: Any = None,
+        rotate: bool = True,
+    ) -> Any: ...
+    def _release_means(
+        self,
+        view: Any,
+        weights: Callable[[float], Any],
+        radius: float,
+        cap: float,
+        gradient: float,
+        hessian: float = 0.0,
+        meat: float = 0.0,
+    ) -> Any: ...
+    def _sums(
+        self, view: Any, kernel: Any, want: int, radius: float | None, layout: Any = None
+    ) -> Any: ...
+    def _counts(self, view: Any, edges: _Array) -> Any: ...
+    def _observed(self, view: Any, *norms: float) -> tuple[Any, ...]: ...
+
+def compiled(
+    view: Any, units: Any = None, *, squares: _Array | None = None, keep: _Array | None = None
+) -> Any: ...

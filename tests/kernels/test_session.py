@@ -1,0 +1,159 @@
+"""The compiled accountant grants what ``Ledger.charge`` grants, and refuses as it does."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator.noisy_release import charge, observed
+from dpfast.errors import BudgetExceeded, LedgerClosed
+from dpfast.privacy.ledger.process import HERE
+from tests.curator.test_door import Watcher
+from tests.loops import each
+
+
+def state(ledger):
+    return ledger._spent, ledger.entries, ledger.remaining
+
+
+@each("seed", [0, 1, 2])
+def test_charges_add_up_as_those_of_the_ledger(seed):
+    """Both grant and refuse the same of 300 charges of many magnitudes, to the last quantum."""
+    rng = np.random.default_rng(seed)
+    compiled, ours = dpfast.Ledger(1.0), dpfast.Ledger(1.0)
+    for k, exponent in enumerate(rng.uniform(-9.0, 0.5, 300)):
+        cost, outcomes = dpfast.GDP(10.0**exponent), []
+        for ledger, spend in ((compiled, charge), (ours, dpfast.Ledger.charge)):
+            try:
+                spend(ledger, cost, f"query {k}")
+                outcomes.append("")
+            except BudgetExceeded as error:
+                outcomes.append(str(error))
+        assert outcomes[0] == outcomes[1]
+        assert state(compiled) == state(ours)
+    assert 0.0 < compiled.spent.mu <= 1.0
+
+
+def test_a_total_is_spent_to_the_last_bit_and_no_further():
+    ledger = dpfast.Ledger(1.0)
+    charge(ledger, dpfast.GDP(0.6), "a")
+    with pytest.raises(BudgetExceeded, match="'c' does not fit"):
+        charge(ledger, dpfast.GDP(np.nextafter(0.8, 1.0)), "c")
+    charge(ledger, dpfast.GDP(0.8), "b")  # 0.36 + 0.64, as they are written
+    assert ledger.spent.mu == 1.0
+    with pytest.raises(BudgetExceeded):
+        charge(ledger, dpfast.GDP(1e-150), "d")
+    assert [entry.label for entry in ledger.entries] == ["a", "b"]
+
+
+@each("total", [dpfast.ZCDP(0.5), dpfast.ApproxDP(3.0, 1e-6)])
+def test_ledgers_in_other_currencies_convert(total):
+    compiled, ours = dpfast.Ledger(total), dpfast.Ledger(total)
+    for ledger, spend in ((compiled, charge), (ours, dpfast.Ledger.charge)):
+        spend(ledger, dpfast.GDP(0.3), "a")
+        with pytest.raises(BudgetExceeded):
+            spend(ledger, dpfast.GDP(3.0), "b")
+    assert state(compiled) == state(ours)
+
+
+def test_a_ledger_in_a_file_is_charged_in_its_file(tmp_path):
+    path = tmp_path / "a.ledger"
+    charge(dpfast.Ledger.open(path, 1.0), dpfast.GDP(0.6), "a")
+    assert dpfast.Ledger.open(path).remaining == dpfast.GDP(0.8)
+
+
+def test_copies_and_closed_ledgers_refuse():
+    ledger = dpfast.Ledger(1.0)
+    with pytest.raises(LedgerClosed, match="copy"):
+        charge(copy.copy(ledger), dpfast.GDP(0.1), "a")
+    ledger._close()
+    with pytest.raises(LedgerClosed, match="ended"):
+        charge(ledger, dpfast.GDP(0.1), "a")
+    assert ledger.entries == ()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_forks_refuse():
+    ledger = dpfast.Ledger(1.0)
+    child = os.fork()
+    if not child:
+        try:
+            charge(ledger, dpfast.GDP(0.1), "a")
+        except LedgerClosed:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_fork_that_python_did_not_notice_refuses(monkeypatch):
+    ledger = dpfast.Ledger(1.0)
+    for name in ("number", "token"):  # both are put back
+        monkeypatch.setattr(HERE, name, getattr(HERE, name))
+    HERE.number = -1
+    with pytest.raises(LedgerClosed, match="copy"):
+        charge(ledger, dpfast.GDP(0.1), "a")
+
+
+def test_what_interrupts_a_charge_of_the_same_thread_is_refused():
+    """Where a signal handler runs in the middle of a charge, its thread has the lock."""
+    ledger = dpfast.Ledger(1.0)
+    with ledger._lock, pytest.raises(LedgerClosed, match="signal handler"):
+        charge(ledger, dpfast.GDP(0.1), "a")
+    assert ledger.entries == ()
+    charge(ledger, dpfast.GDP(0.1), "a")
+
+
+def test_a_charge_waits_for_one_of_another_thread():
+    ledger = dpfast.Ledger(1.0)
+    thread = threading.Thread(target=charge, args=(ledger, dpfast.GDP(0.1), "a"))
+    with ledger._lock:
+        thread.start()
+        thread.join(0.05)
+        assert ledger._spent == (0,)
+    thread.join()
+    assert len(ledger.entries) == 1
+
+
+def test_charges_of_threads_add_up():
+    ledger = dpfast.Ledger(1.0)
+
+    def spend(by):
+        for _ in range(200):
+            by(ledger, dpfast.GDP(1e-3), "a")
+
+    ways = (charge, dpfast.Ledger.charge, charge, dpfast.Ledger.charge)
+    threads = [threading.Thread(target=spend, args=(way,)) for way in ways]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ledger.entries) == 800
+    assert ledger.spent.mu == pytest.approx(0.8**0.5 / 1e3**0.5, rel=1e-12)
+
+
+def test_observed_charges_are_seen(monkeypatch):
+    """The audit puts its own function in the place of ``Ledger.charge``."""
+    seen, original = [], dpfast.Ledger.charge
+
+    def watched(self, spend, label, *, once=""):
+        seen.append(label)
+        return original(self, spend, label, once=once)
+
+    monkeypatch.setattr(dpfast.Ledger, "charge", watched)
+    charge(dpfast.Ledger(1.0), dpfast.GDP(0.1), "a")
+    assert seen == ["a"]
+
+
+def test_nothing_is_drawn_or_read_after_a_refusal():
+    """A default fit whose ledger has nothing left stops before a release."""
+    watcher = Watcher()
+    ledger = dpfast.Ledger(0.5)
+    with observed(watcher), pytest.raises(BudgetExceeded):
+        dpfast.fit(np.eye(50, 2), np.arange(50.0), privacy=1.0, ledger=ledger)
+    assert watcher.seen == []
