@@ -73,8 +73,9 @@ EDGES = (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.98)
 #: Bins for each factor of 2 in the histogram of deviations.
 PER_OCTAVE = 1
 
-#: Bias of clipping, relative to the mean length clipped off beyond that of normal deviations, by
-#: which a result warns: that of house prices.
+#: Bias of clipping, relative to the mean length clipped off beyond that of normal deviations: that
+#: of house prices.  The arm with fewer records has longer deviations, so tails of outcomes on one
+#: side do not cancel.
 ONE_SIDED = 0.75
 
 #: A declared bound clips too many deviations if their mean square exceeds that of the bound divided
@@ -253,15 +254,15 @@ class _MeanWeight(NamedTuple):
 
 
 class _Bound(NamedTuple):
-    """Clipping bound on deviations, spread of residuals, and mean length cut off.
+    """Clipping bound on deviations, spread of residuals, and allowance for the bias of clipping.
 
-    ``expected`` is that length for normal residuals.
+    ``beyond_normal`` is the part of the allowance that normal residuals do not explain.
     """
 
     clip: float
     spread: float
-    cut: float
-    expected: float
+    allowance: float
+    beyond_normal: float
 
 
 class _Estimate(NamedTuple):
@@ -378,8 +379,7 @@ class _Treatment(Analysis[TreatmentEffect]):
             folds = [level(centre, first.noise_scale / weight.value, aim)] * FOLDS
             pseudo = self._pseudo_outcomes(trial, folds)
             weighed = Weighed(folds, self._overlap, aim, overlap.known)
-        cut = ASYMMETRY * max(bound.cut, bound.expected)
-        nuisances = weighed.product(bound.clip, bound.spread) + cut**2
+        nuisances = weighed.product(bound.clip, bound.spread) + bound.allowance**2
         located = _located(pseudo, centre, bound.clip, nuisances, budget, weight.value, trial.n)
         return _Estimate(located, overlap, weight, weighed, bound)
 
@@ -388,8 +388,7 @@ class _Treatment(Analysis[TreatmentEffect]):
         located, overlap, weight, weighed, bound = answers
         request, unit = self.request, self._unit
         nobody = request.few_complete or no_shares(overlap.histogram)
-        cut = ONE_SIDED / ASYMMETRY * (bound.cut - bound.expected)
-        remarks = self._warnings(overlap, weight, weighed, cut, located)
+        remarks = self._warnings(overlap, weight, weighed, bound.beyond_normal, located)
         return TreatmentEffect(
             estimate=located.estimate * unit,
             bse=math.nan if nobody else located.error * unit,
@@ -451,11 +450,12 @@ class _Treatment(Analysis[TreatmentEffect]):
         overlap: _Overlap,
         weight: _MeanWeight,
         weighed: Weighed,
-        cut: float,
+        allowance: float,
         located: _Located,
     ) -> list[str]:
         """Warn of what makes the interval unreliable, from released numbers."""
-        clipping_bias = None if self._clip is not None else cut / weight.value
+        bias = allowance / ASYMMETRY / weight.value
+        clipping_bias = None if self._clip is not None else bias
         poor = MAX_OUTSIDE + DETECTED * math.sqrt(2.0) * overlap.histogram.noise_scale
         poor += weighed.outside_error(self._overlap)
         remarks = _remarks(located, clipping_bias, overlap.shares, poor, self._overlap, self._aim)
@@ -499,8 +499,8 @@ class _Treatment(Analysis[TreatmentEffect]):
         if self._clip is not None:
             clip = min(max(self._clip / unit, 1.0 / MAX_CLIP), MAX_CLIP)
             spread = math.sqrt(RESIDUAL_VARIANCE)
-            beyond = float(weighed.cut(np.array([clip]), spread)[0])
-            return _Bound(clip, spread, beyond, beyond)
+            expected = float(weighed.cut(np.array([clip]), spread)[0])
+            return _Bound(clip, spread, ASYMMETRY * expected, 0.0)
         budget = self._budget
         edges = bin_edges(PER_OCTAVE)
         answer = pseudo.distance_histogram(centre, edges[:-1], budget.lengths)
@@ -510,15 +510,17 @@ class _Treatment(Analysis[TreatmentEffect]):
         candidates = 2.0 * lengths.longest * np.exp2(-np.arange(-24, 25) / 4.0)
         over = lengths.tail(np.sort(candidates), self.request.n)[::-1]  # also beyond the detected
         expected = weighed.cut(candidates, spread)
-        cut = ASYMMETRY * np.maximum(over, expected)
-        costs = (noise * candidates) ** 2 + cut**2
+        beyond_normal = ONE_SIDED * np.maximum(over - expected, 0.0)
+        allowance = ASYMMETRY * expected + beyond_normal
+        costs = (noise * candidates) ** 2 + allowance**2
         best, least_cost = 0, math.inf
         for i in np.argsort(costs, kind="stable").tolist():
             if costs[i] >= least_cost:  # errors of the models only add to it
                 break
             cost = costs[i] + weighed.product(float(candidates[i]), spread)
             best, least_cost = (i, cost) if cost < least_cost else (best, least_cost)
-        return _Bound(float(candidates[best]), spread, float(over[best]), float(expected[best]))
+        chosen = candidates[best], spread, allowance[best], beyond_normal[best]
+        return _Bound(*map(float, chosen))
 
 
 def wrong_propensities(histogram: Answer, lows: Any, highs: Any, n: int) -> str:

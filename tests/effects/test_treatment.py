@@ -377,6 +377,22 @@ def test_propensities_that_err_are_not_poor_overlap(share, fits, least, most):
     assert least <= told <= most
 
 
+def test_outcomes_with_a_long_tail_have_room_for_what_clipping_removes():
+    """Of 25 fits the median standard error is 1.08 of that without privacy, and .97 without this room.
+
+    One in six is treated, and errors are lognormal: clipping removes the upper tail of the treated.
+    """
+    ratios = []
+    for seed in range(25):
+        rng = np.random.default_rng([seed, 5000, 7])
+        X = rng.normal(size=(5000, 2))
+        T = (rng.random(5000) < 1.0 / (1.0 + np.exp(1.7 - 0.5 * X[:, 0]))).astype(float)
+        y = X[:, 0] - 0.5 * X[:, 1] + T + np.exp(1.2 * rng.normal(size=5000))
+        found = treatment_effect(X, T, y, privacy=1.0, noise=QUIET(seed))
+        ratios.append(found.bse / doubly_robust(X, T, y)[1])
+    assert np.median(ratios) > 1.02
+
+
 @pytest.mark.slow
 def test_intervals_cover_and_are_hardly_wider_than_without_privacy():
     """The sentinel of ``python -m bench.effects``: 300 runs; 93 to 97% up to their own noise."""
