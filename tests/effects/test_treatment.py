@@ -378,7 +378,7 @@ def test_propensities_that_err_are_not_poor_overlap(share, fits, least, most):
 
 
 def test_outcomes_with_a_long_tail_have_room_for_what_clipping_removes():
-    """Of 25 fits the median standard error is 1.08 of that without privacy, and .97 without this room.
+    """Of 25 fits the median error is 1.08 of that without privacy, and .97 without this room.
 
     One in six is treated, and errors are lognormal: clipping removes the upper tail of the treated.
     """
