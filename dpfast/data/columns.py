@@ -317,7 +317,7 @@ def _remedy(values: Any, name: str) -> str:
         f"declare labels: {declaring_levels(name)}; of a response with two labels make 0 and 1: "
         f"table[{described(name, text=True)}] == 'yes'."
     )
-    if lists_labels(values):
+    if type_of(values).lower() in ("category", "categorical", "dictionary"):
         return (
             ", which does not say which levels there can be: it lists the labels that records "
             f"have, a private fact of the data. Convert it to a numeric type first, or {declared}"
@@ -468,11 +468,6 @@ def is_untyped(values: Any) -> bool:
     dtype: Any = getattr(values, "dtype", getattr(values, "type", None))
     dtype = dtype.subtype if type(dtype).__name__ == "SparseDtype" else dtype
     return dtype is not None and dtype_name(dtype).lower() in UNTYPED
-
-
-def lists_labels(values: Any) -> bool:
-    """Test for a type whose list of labels comes from the cells and declares no levels."""
-    return type_of(values).lower() in ("category", "categorical", "dictionary")
 
 
 def kept_encoded(arrow_schema: Any) -> list[str]:

@@ -116,11 +116,6 @@ def write(columns: Mapping[str, Column]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def quoted_name(name: str) -> str:
-    """Write the name of a column as a key."""
-    return _value(name)
-
-
 def _value(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_value(item) for item in value)}]"
@@ -141,7 +136,7 @@ def draft(source: Any, declared: Mapping[str, Column]) -> str:
             continue
         what = _kind(kind)
         written = "numeric" if what == "unknown" else what
-        lines = [f"[columns.{quoted_name(name)}]  # {kind}", f'kind = "{written}"', *BLANKS[what]]
+        lines = [f"[columns.{_value(name)}]  # {kind}", f'kind = "{written}"', *BLANKS[what]]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
