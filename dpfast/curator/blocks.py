@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.noisy_release import source_of_noise
-from dpfast.data.files.cached import random_partition
-from dpfast.data.parts import CACHE_BYTES, Block
+from dpfast.data.parts import CACHE_BYTES, Block, RandomPartition, Slots
 from dpfast.data.records import MIN_SAMPLING_FACTOR, Covariates, Records
 from dpfast.data.reduction import additions
 from dpfast.privacy.noise import NoiseSource
@@ -33,6 +32,15 @@ def _assign_slots(records: Any, source: NoiseSource, n_slots: int) -> Any:
     if records.rows_per_unit > 1:
         slots = np.repeat(slots, records.rows_per_unit)
     return random_partition(records, slots, n_slots)
+
+
+def random_partition(table: Records, slots: Slots, n_slots: int) -> RandomPartition:
+    """Partition records on this machine by their slots; records in memory are not copied."""
+    if table.in_memory:
+        return RandomPartition(table, slots)
+    from dpfast.data.files.cached import StreamedPartition
+
+    return StreamedPartition(table, lambda k, start, size: slots[start : start + size], n_slots)
 
 
 class Sample(Block):

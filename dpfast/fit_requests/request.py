@@ -18,7 +18,6 @@ from dpfast.curator import Curator
 from dpfast.curator.curator import Prepared
 from dpfast.data import Records, as_records
 from dpfast.data.coding import Coding, Design
-from dpfast.data.files.cached import cached as kept_records
 from dpfast.data.records import MIN_SAMPLING_FACTOR
 from dpfast.data.scaling.units import ReleasedScales, in_units
 from dpfast.data.source import source_of
@@ -278,7 +277,11 @@ class FitRequest:
         """
         if self.means:
             return
-        cached = kept_records(self.records)
+        cached = self.records.cached()
+        if cached.read_again:
+            from dpfast.data.files.cached import kept
+
+            cached = kept(cached)
         self.single = cached if self.single is self.records else self.single
         self.records = cached
         if size * MIN_SAMPLING_FACTOR <= self.n:

@@ -56,6 +56,8 @@ OLD = (
     "dpfast.curator.nonconvex",
     "dpfast.curator.steps",
     "dpfast.data.encoding",
+    "dpfast.data.files",
+    "dpfast.data.streams",
     "dpfast.fit_requests.persons",
     "dpfast.inference.sandwich",
     "dpfast.models.custom",

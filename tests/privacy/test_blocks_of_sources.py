@@ -13,7 +13,7 @@ from scipy import sparse, stats
 
 import dpfast
 from dpfast.audit import neighbours, replay
-from dpfast.curator import Curator, StepBudget
+from dpfast.curator import Curator, StepBudget, blocks
 from dpfast.data import as_records, cluster, parts, streams
 from dpfast.data.files import cached as kept_files
 from dpfast.data.groups import grouped
@@ -422,7 +422,7 @@ def test_replay_finds_a_dealing_again_per_pass():
         answers = []
         for seed in range(first, first + 3):
             slots = scatter(600, dpfast.SeededNoise(seed))
-            dealing._dealt = kept_files.random_partition(keeper._records, slots, SLOTS)
+            dealing._dealt = blocks.random_partition(keeper._records, slots, SLOTS)
             answers.append(dealing.block(80).joint(np.zeros(3), StepBudget(0.2)).gradient.value)
         return answers
 

@@ -31,10 +31,8 @@ def fits_in_cache(table: Records, n_further: int = 0) -> bool:
     return 8 * table.n * (table.n_covariates + 1 + n_further) <= CACHE_BYTES
 
 
-def cached(records: Records) -> Records:
+def kept(records: Records) -> Records:
     """Return records that are kept after the first read, if they are few enough: public."""
-    if not records.read_again:
-        return records.cached()
     return CachedRecords(records) if fits_in_cache(records) else records
 
 
@@ -144,10 +142,3 @@ def partition_by_keys(
 ) -> RandomPartition:
     """Partition records whose slots are drawn again in each pass, from one key per block."""
     return StreamedPartition(table, lambda k, start, size: scatter(keys[k], size, n_slots), n_slots)
-
-
-def random_partition(table: Records, slots: Slots, n_slots: int) -> RandomPartition:
-    """Partition records on this machine by their slots; records in memory are not copied."""
-    if table.in_memory:
-        return RandomPartition(table, slots)
-    return StreamedPartition(table, lambda k, start, size: slots[start : start + size], n_slots)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dpfast.data.coding import Coding, Column, Encoded, Main
 from dpfast.data.records import Covariates, Records, Wrapped
 from dpfast.data.scaling.maps import CHUNK
-from dpfast.data.streams import memmap_records
 
 Array = NDArray[np.float64]
 
@@ -201,5 +200,7 @@ def in_units(records: Records, scales: ReleasedScales, coding: Coding) -> Record
     if records.in_memory:
         return CodedRecords(records, scales, coding)
     if hasattr(records, "X"):
+        from dpfast.data.streams import memmap_records
+
         records = memmap_records(records.X, records.y, records.names)
     return CodedBlocks(records, scales, coding)
