@@ -153,13 +153,13 @@ def test_the_rooms_form_no_circle():
     list(TopologicalSorter(graph).static_order())  # raises CycleError
 
 
-def test_modules_form_no_circle_but_two():
-    """Lazy imports count: a ledger opens its kind in a file, and the curator's kinds of steps."""
+def test_modules_form_no_circle_but_one():
+    """Lazy imports count: only a ledger opens its own kind in a file."""
     modules = {structure.module_name(path) for path in FILES}
     graph = {structure.module_name(path): structure.imports(path, modules) for path in FILES}
     rooms = {tuple(sorted({name.rpartition(".")[0] for name in group}))
              for group in structure.cycles(graph)}  # fmt: skip
-    assert rooms <= {("dpfast.curator",), ("dpfast.privacy.ledger",)}
+    assert rooms == {("dpfast.privacy.ledger",)}
 
 
 def test_few_functions_take_the_covariates_and_none_returns_them():

@@ -12,9 +12,9 @@ import pytest
 
 import dpfast
 from bench.harness import compare, interleaved, is_quick
-from dpfast.curator.preconditioned import _zero_and_identity, compiled
+from dpfast.curator.preconditioned import compiled
 from dpfast.curator.rotated import mapped
-from dpfast.data.scaling.maps import Linearization, TransformedView
+from dpfast.data.scaling.maps import Linearization, TransformedView, zero_and_identity
 from dpfast.data.scaling.units import ReleasedScales
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel
 from tests.twins.seen import lengths, scores, seen
@@ -56,7 +56,7 @@ def test_seen(benchmark, n, q, case):
         keep = np.empty(n)
         compiled(view, units, keep=keep).counts(X, y, EDGES, 1)
         kept = TransformedView(
-            _zero_and_identity(q + 1)[1], True, what, at._replace(theta=W @ at.theta)
+            zero_and_identity(q + 1)[1], True, what, at._replace(theta=W @ at.theta)
         )
         ours = compiled(kept, units, squares=keep)
 

@@ -28,6 +28,7 @@ from dpfast.data.scaling.maps import (
     Linearization,
     RowClipping,
     TransformedView,
+    zero_and_identity,
 )
 from dpfast.kernels import session
 from dpfast.kernels.records import RecordKernel, RecordView
@@ -261,7 +262,7 @@ class PreconditionedQueries(session.RowQuestions):
         self, view: TransformedView, kernel: Any, want: int, radius: float | None, layout: Any
     ) -> Any:
         """Compute exact means of rotated rows, or of the scores of persons."""
-        zero, _ = _zero_and_identity(self.dimension)
+        zero, _ = zero_and_identity(self.dimension)
         arguments = kernel.sums, zero, want, float(self.n), self._curator._threads
         if self._rotated:
             return self._rotated.asked(
@@ -299,17 +300,6 @@ class Counting(NamedTuple):
         """Compute sums and histogram of one block."""
         *_, threads, view = arguments
         return *self.kernel.sums(X, y, *arguments), view.counts(X, y, self.edges, threads)
-
-
-@lru_cache(maxsize=64)
-def _zero_and_identity(p: int) -> tuple[Array, Array]:
-    """Make the parameter of kernel queries, zero, and the identity map; both are cached.
-
-    Zero, because transformed responses already contain the parameter.
-    """
-    zero, identity = np.zeros(p), np.eye(p)
-    zero.flags.writeable = identity.flags.writeable = False
-    return zero, identity
 
 
 @lru_cache(maxsize=256)
@@ -390,6 +380,16 @@ def _identity_view(p: int) -> RecordView:
 
 session.connect_rows(
     JointAnswer, TransformedView, RecordView, NO_CLIPPING, Clip, _kernel_and_plan,
-    _zero_and_identity,
+    zero_and_identity,
 )  # fmt: skip
 compiled = session.compiled
+
+
+def nonprivate_residuals(curator: Curator, theta: Array, edges: Array) -> Array:
+    """Count records with absolute residuals below each edge, and all: exact, not private."""
+    rows, units = curator._records.uncoded
+    objective = curator.objective
+    at = Linearization(theta, objective.loss)
+    view = TransformedView(np.eye(len(theta)), objective.fit_intercept, "residual", at)
+    counts: Array = rows.total(compiled(view, units).counts, edges, curator._threads)
+    return counts.cumsum()

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import NOTHING, Answer
 from dpfast.curator.joint import Layout
-from dpfast.curator.preconditioned import _zero_and_identity, compiled
 from dpfast.data.records import Records
-from dpfast.data.scaling.maps import Linearization, RowClipping, TransformedView
+from dpfast.data.scaling.maps import Linearization, RowClipping, TransformedView, zero_and_identity
 from dpfast.data.scaling.units import ReleasedScales
+from dpfast.kernels import session
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordView
 
 Array = NDArray[np.float64]
@@ -112,13 +112,13 @@ class RotatedRows:
         if layout is self.unmapped if layout else self._without_map(view):
             assert view.at is not None and view.matrix is not None
             at = view.at.mapped(view.matrix)
-            plain = view._replace(matrix=_zero_and_identity(len(view.matrix))[1], at=at)
-            result = query(compiled(plain, units, squares=self.squares))
+            plain = view._replace(matrix=zero_and_identity(len(view.matrix))[1], at=at)
+            result = query(session.compiled(plain, units, squares=self.squares))
             return mapped(result, self._triangle) if isinstance(result, tuple) else result
         squares = None
         if self._keeps(view) and self.squares is None:
             squares = np.empty(len(self._records.y))
-        result = query(compiled(view, units, keep=squares))
+        result = query(session.compiled(view, units, keep=squares))
         self.squares = self.squares if squares is None else squares
         return result
 

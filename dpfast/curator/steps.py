@@ -130,16 +130,3 @@ def _block_peak_hessian(
     _, hessian, _ = kernel.sums(X, zero, theta, HESSIAN, n, threads)
     assert hessian is not None
     return hessian
-
-
-def nonprivate_residuals(curator: Curator, theta: Array, edges: Array) -> Array:
-    """Count records with absolute residuals below each edge, and all: exact, not private."""
-    from dpfast.curator.preconditioned import Linearization, compiled
-    from dpfast.data.scaling.maps import TransformedView
-
-    rows, units = curator._records.uncoded
-    objective = curator.objective
-    at = Linearization(theta, objective.loss)
-    view = TransformedView(np.eye(len(theta)), objective.fit_intercept, "residual", at)
-    counts: Array = rows.total(compiled(view, units).counts, edges, curator._threads)
-    return counts.cumsum()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import positive, refuse_names, whole_number
 from dpfast.curator.nonconvex.gradients import GradientCurator
-from dpfast.curator.steps import nonprivate_residuals
+from dpfast.curator.preconditioned import nonprivate_residuals
 from dpfast.data.record_weights.columns_given import largest_weight
 from dpfast.data.schema import Schema
 from dpfast.data.source import Source, source_of

@@ -9,10 +9,11 @@ import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.nonconvex import recordwise
 from dpfast.curator.nonconvex.gradients import GradientCurator, remaining_rho
+from dpfast.curator.preconditioned import nonprivate_residuals
 from dpfast.curator.release import certified, perturbation, smooth, terms
 from dpfast.curator.release.one_step import step_terms
 from dpfast.curator.release.projection import ProjectedRecords
-from dpfast.curator.steps import curvature_receipt, difference_receipt, nonprivate_residuals
+from dpfast.curator.steps import curvature_receipt, difference_receipt
 from dpfast.data.records import Records, as_records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import HESSIAN

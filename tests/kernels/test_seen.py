@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.preconditioned import _zero_and_identity, compiled
+from dpfast.curator.preconditioned import compiled
 from dpfast.data.scaling.maps import (
     NO_CLIPPING,
     LeverageWeights,
     Linearization,
     RowClipping,
     TransformedView,
+    zero_and_identity,
 )
 from dpfast.data.scaling.units import ReleasedScales
 from dpfast.kernels import records as kernels
@@ -146,7 +147,7 @@ def test_predictors_of_design_rows_are_those_of_the_twin(isa, n, q, intercept):
         for name in ("least-squares", "logistic", "log-cosh"):
             for view in raw_views(name, W, theta, intercept):
                 assert_alike(X, y, view)
-    identity = _zero_and_identity(q + intercept)[1]
+    identity = zero_and_identity(q + intercept)[1]
     for view in raw_views("least-squares", identity, theta, intercept):
         assert_alike(X, y, view)
 
@@ -226,7 +227,7 @@ def test_scores_have_the_same_bits_wherever_rows_stand(isa, q):
     theta, whose = rng.normal(size=q + 1), rng.integers(0, 40, 1000)
     order = rng.permutation(1000)
     for W in (rng.normal(size=(q + 1, q + 1)), np.eye(q + 1)):
-        matrix = _zero_and_identity(q + 1)[1] if np.array_equal(W, np.eye(q + 1)) else W
+        matrix = zero_and_identity(q + 1)[1] if np.array_equal(W, np.eye(q + 1)) else W
         found = set()
         for rows, kept in (
             (X, slice(None)),
@@ -394,7 +395,7 @@ def kept_views(view, X, y, units=None):
     mapped = compiled(view, units, keep=keep)
     mapped.counts(X, y, EDGES, 1)
     at = view.at._replace(theta=view.matrix @ view.at.theta)
-    plain = view._replace(matrix=_zero_and_identity(len(at.theta))[1], at=at)
+    plain = view._replace(matrix=zero_and_identity(len(at.theta))[1], at=at)
     return mapped, keep, compiled(plain, units, squares=keep)
 
 
@@ -540,7 +541,7 @@ def test_rows_without_a_map_are_those_under_an_identity(isa, n, q):
         p = q + intercept
         X, y = table(n, q, rng, beside=True)
         theta = 0.3 * rng.normal(size=p)
-        for view in views("log-cosh", _zero_and_identity(p)[1], theta):
+        for view in views("log-cosh", zero_and_identity(p)[1], theta):
             assert_alike(X, y, view._replace(intercept=intercept))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,3 +78,14 @@ class TransformedView(NamedTuple):
         """Number of columns of the mapped rows."""
         assert self.matrix is not None
         return int(self.matrix.shape[1])
+
+
+@lru_cache(maxsize=64)
+def zero_and_identity(p: int) -> tuple[Array, Array]:
+    """Make the parameter of kernel queries, zero, and the identity map; both are cached.
+
+    Zero, because transformed responses already contain the parameter.
+    """
+    zero, identity = np.zeros(p), np.eye(p)
+    zero.flags.writeable = identity.flags.writeable = False
+    return zero, identity
