@@ -12,9 +12,9 @@ from dpfast.curator.nonconvex.gradients import GradientCurator, remaining_rho
 from dpfast.curator.preconditioned import nonprivate_residuals
 from dpfast.curator.release import certified, perturbation, smooth, terms
 from dpfast.curator.release.one_step import step_terms
-from dpfast.curator.release.projection import ProjectedRecords
+from dpfast.curator.release.projection import projected
 from dpfast.curator.steps import curvature_receipt, difference_receipt
-from dpfast.data.records import Records, as_records
+from dpfast.data import Records, as_records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import HESSIAN
 from dpfast.models import (
@@ -190,9 +190,7 @@ class Blocks(Records):
 
 
 def test_blocks_are_projected_one_by_one():
-    rows = np.concatenate([block for block, _ in ProjectedRecords(Blocks(), Ball(0.5)).blocks()])
-    whole = np.concatenate(
-        [block for block, _ in ProjectedRecords(as_records(X, Y), Ball(0.5)).blocks()]
-    )
+    rows = np.concatenate([block for block, _ in projected(Blocks(), Ball(0.5)).blocks()])
+    whole = np.concatenate([block for block, _ in projected(as_records(X, Y), Ball(0.5)).blocks()])
     assert np.array_equal(rows, whole)
     assert np.linalg.norm(rows, axis=1).max() <= 0.5 * (1.0 + 1e-12)
