@@ -17,6 +17,7 @@ import pytest
 import dpfast
 from dpfast import SeededNoise
 from dpfast.audit import lower_bound
+from tests.audit import calls
 
 MU = 3.0
 N = 400
@@ -69,6 +70,38 @@ def of_table(question: Callable[..., Any], *asked: Any) -> Any:
     return call
 
 
+def trial(data, noise):
+    x, y = data
+    given = {"propensity": 0.5, "method": "difference", "privacy": MU, "noise": noise}
+    found = dpfast.effects.treatment_effect(x, (x[:, 1] > 0.0) * 1.0, y, **given)
+    return np.nan_to_num([found.estimate, found.bse, found.clip, *found.overlap])
+
+
+def units(data, noise):
+    found = dpfast.standardize(*data, privacy=MU, noise=noise)
+    return np.nan_to_num(np.log(np.abs(np.concatenate([found.centres, found.spreads])) + 1e-9))
+
+
+def levels(data, noise):
+    """The half of a range with the median of six, six and one record."""
+    x = np.concatenate([data[1][:1], np.repeat([-1.0, 1.0], 6)])
+    own = {"low": -3.0, "high": 3.0, "steps": 1, "privacy": MU, "noise": noise}
+    return dpfast.private_quantiles(x, (0.5,), **own)
+
+
+def minimum(data, noise):
+    asked = dpfast.Objective("tukey", scale=1.0, weights=dpfast.Mallows(1.5))
+    steps = dpfast.papers.NoisyDescent(steps=3)
+    return dpfast.minimize(*data, asked, privacy=MU, noise=noise, method=steps).params
+
+
+def choice(data, noise):
+    """The choice of two candidates of which one record has all of the loss."""
+    own = {"loss_range": (0.0, 1.0), "privacy": MU, "n_records": 1, "noise": noise}
+    found = dpfast.bayesopt.private_choice(lambda c: [float(data[1][0] * c > 0)], [-1, 1], **own)
+    return np.array([float(found)])
+
+
 FAR = with_record([1.0, 1.0], 40.0), with_record([-1.0, -1.0], 40.0)
 OPPOSITE = with_record([1.0, 1.0], 3.0), with_record([1.0, -1.0], -3.0)
 GRADIENT = dpfast.Objective("huber", weights=dpfast.Mallows(1.5), scale=1.0)
@@ -79,8 +112,22 @@ CALLS = {
     "log-cosh": (fit("log-cosh"), FAR),
     "logistic": (fit("logistic", lambda y: (y > 0.0).astype(float)), FAR),
     "counts, fitted": (fit("poisson", lambda y: np.floor(np.abs(y))), FAR),
+    "treatment effect": (trial, FAR),
+    "units": (units, FAR),
+    "quantiles": (levels, OPPOSITE),
+    "minimize": (minimum, OPPOSITE),
+    "choice": (choice, OPPOSITE),
     "gradient descent": (fit(GRADIENT, method=dpfast.optimize.GradientDescent(steps=4)), FAR),
 }
+
+
+#: Public packages that answer questions about records, and a call of each.  Certificates promise
+#: pairs (epsilon, delta): tests/release tells neighbours apart under these.
+FAMILIES = {
+    "bayesopt": "choice", "effects": "treatment effect", "nonconvex": "minimize",
+    "quantiles": "quantiles", "regression": "least squares", "scaling": "units", "tables": "means",
+}  # fmt: skip
+WITH_PAIRS = {"release"}
 
 
 def rule(call: Any, pair: Any, noise: SeededNoise) -> Callable[[Any], float]:
@@ -105,6 +152,12 @@ def certified(name: str, noise: SeededNoise) -> float:
     statistic = rule(call, pair, noise)
     bound = lower_bound(lambda data: call(data, noise), pair, RUNS, statistic=statistic)
     return bound.mu
+
+
+def test_every_family_of_public_calls_is_seen_from_outside():
+    packages = {example.name.split(".")[1] for example in calls.examples()}
+    assert packages - WITH_PAIRS - {"curator"} == set(FAMILIES)
+    assert set(FAMILIES.values()) <= set(CALLS)
 
 
 QUICK = {"counts"}
