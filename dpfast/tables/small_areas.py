@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import positive as positive_number
 from dpfast.curator.tables.areas import Areas, grams_receipt
+from dpfast.curator.tables.levels import in_any_level
 from dpfast.data.formula import terms_of
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidBudget, InvalidInput, described
@@ -22,9 +24,9 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.formula import table_source, with_columns
-from dpfast.scaling.budget import refuse_too_few_records
+from dpfast.scaling.budget import records_needed, refuse_too_few_records
 from dpfast.scaling.private import plan_scaling, refuse_no_columns
-from dpfast.scaling.remarks import cell_remarks
+from dpfast.scaling.remarks import cell_remarks, in_level
 from dpfast.tables.area_model import (
     Correction,
     Posterior,
@@ -143,6 +145,8 @@ def small_areas(
 class _SmallAreas(Analysis[SmallAreas]):
     """Regressions by area: public decisions before the charge, and three releases after it."""
 
+    returns_unused = True
+
     def __init__(
         self,
         formula: Any,
@@ -170,6 +174,7 @@ class _SmallAreas(Analysis[SmallAreas]):
             raise InvalidInput("each area has an intercept of its own: leave '- 1' out.")
         design, y = terms.coding.design(table), terms.left.design(table).X[:, 0]
         self._codes = levels_beside(schema, self.by, table, y)
+        y = in_any_level(y, self._codes)
         source = source.but(
             covariates=design.X, response=y, names=tuple(design.names), terms=terms.coding
         )
@@ -185,26 +190,37 @@ class _SmallAreas(Analysis[SmallAreas]):
         """Divide the budget, choose the clipping norms from public numbers, and refuse."""
         request, columns = self.request, len(self.names) + 1
         n, areas = request.n, len(self.levels)
-        self._scaling, rest = plan_scaling(request, mu)
+        enough = records_needed(columns, mu)
+        self._scaling, rest = plan_scaling(request, mu, least=enough, also=in_level(self.by))
         shares = (FIRST_SHARE, SECOND_SHARE, POOLED_SHARE)
         self._mu = [rest * math.sqrt(share) * (1.0 - ROUNDING_SUM) for share in shares]
         refuse_too_few_records(n, columns, rest, ": coefficients of areas", "covariates")
         size = n / areas
-        second = SECOND_NOISE * self._mu[1] * math.sqrt(size) / columns
-        second = columns * min(max(second, SECOND_RADII[0]), SECOND_RADII[1])
+        second = _second_radius(self._mu[1], size, columns)
         pooled = POOLED_NOISE * self._mu[2] * n / math.sqrt(size)
         pooled = min(max(pooled, second), MAX_POOLED_RADIUS * columns)
         self._squared_radii = [FIRST_RADIUS * columns, second, pooled]
-        self._gram_noise = second / self._mu[1] / size
+        self._gram_noise = _gram_noise(self._mu[1], size, columns)
         if self._gram_noise > REFUSED_GRAM_NOISE:
-            needed = self._gram_noise / REFUSED_GRAM_NOISE
+            records = _times_needed(lambda k: _gram_noise(self._mu[1], k * size, columns))
+            budgets = _times_needed(lambda k: _gram_noise(k * self._mu[1], size, columns))
             raise InvalidBudget(
                 f"{areas} areas of {size:.3g} records on average are too small: at this budget "
-                f"{needed:.1f} times as many records an area are needed, or {needed:.1f} times "
+                f"{records:.1f} times as many records an area are needed, or {budgets:.1f} times "
                 "mu. Use coarser areas or fewer covariates."
             )
         for part, cells in zip(self._mu, (areas, areas, 1), strict=True):
             grams_receipt(n, cells, columns, part)
+
+    def too_few(self) -> str:
+        """Ask the counts of complete records in declared areas."""
+        return self._scaling.too_few()
+
+    def nothing(self, remark: str) -> SmallAreas:
+        """Report that no area was estimated."""
+        areas, d = len(self.levels), len(self.names)
+        rows, square = np.full((areas, d), np.nan), np.full((d, d), np.nan)
+        return self._result(rows, rows, square[0], square, square, rows[:, 0], math.nan, (remark,))
 
     def query(self, report: Progress | None) -> Posterior:
         """Release column scales and Gram matrices, and fit the hierarchical model to these."""
@@ -300,6 +316,22 @@ class _SmallAreas(Analysis[SmallAreas]):
         lost = np.isnan(known.matrix.diagonal())
         bse = np.sqrt(np.where(lost, np.nan, _diagonals(covariances)))
         params[suppressed], bse[suppressed] = np.nan, np.nan
+        between = np.where(lost | lost[:, None], np.nan, between)
+        return self._result(
+            params, bse, mean, known.matrix, between, counts, count_noise, known.remarks
+        )
+
+    def _result(
+        self,
+        params: Array,
+        bse: Array,
+        mean: Array,
+        mean_covariance: Array,
+        between: Array,
+        counts: Array,
+        count_noise: float,
+        remarks: tuple[str, ...],
+    ) -> SmallAreas:
         return SmallAreas(
             by=self.by,
             levels=self.levels,
@@ -307,15 +339,37 @@ class _SmallAreas(Analysis[SmallAreas]):
             params=params,
             bse=bse,
             mean=mean,
-            mean_covariance=known.matrix,
-            between=np.where(lost | lost[:, None], np.nan, between),
+            mean_covariance=mean_covariance,
+            between=between,
             counts=counts,
             count_noise=count_noise,
             least=self.least,
-            n_records=request.n,
-            privacy=request.guarantee(),
-            remarks=known.remarks,
+            n_records=self.request.n,
+            privacy=self.request.guarantee(),
+            remarks=remarks,
         )
+
+
+def _second_radius(mu: float, size: float, columns: int) -> float:
+    """Return the squared norm of the second matrices, by public numbers of an average area."""
+    per_column = SECOND_NOISE * mu * math.sqrt(size) / columns
+    return columns * min(max(per_column, SECOND_RADII[0]), SECOND_RADII[1])
+
+
+def _gram_noise(mu: float, size: float, columns: int) -> float:
+    """Return the noise of an entry of an average area's matrix, in records of it."""
+    return _second_radius(mu, size, columns) / mu / size
+
+
+def _times_needed(noise: Callable[[float], float]) -> float:
+    """Return a multiple, in tenths, at which this noise, which never grows, is small enough.
+
+    The norm grows with the budget, so that over a range more of it leaves the noise as it is.
+    """
+    tenths = 10
+    while noise(0.1 * tenths) > REFUSED_GRAM_NOISE:
+        tenths += max(1, tenths // 20)
+    return 0.1 * tenths
 
 
 def _diagonals(matrices: Array) -> Array:

@@ -6850,6 +6850,14 @@ SMALL_AREAS = (
         "suppressed = (np.bincount(self._codes[self._codes >= 0], minlength=len(counts)) < self.least)",
     ),
     plant(
+        "columns-of-areas-left-out-by-their-records",
+        "a column is left out if it is constant in the records, whatever its scale seemed to be",
+        "dpfast/tables/small_areas.py",
+        AREA_TESTS,
+        "self._kept = np.array([float(name not in undetected) for name in self.names])",
+        "self._kept = np.append(1.0, np.nanstd(areas._all[:, :-1], axis=0) > 0.0)",
+    ),
+    plant(
         "scales-of-areas-free",
         "column scales are estimated with a ledger that nobody adds up",
         "dpfast/tables/small_areas.py",

@@ -637,7 +637,7 @@ def test_every_stop_rule_sees_released_values_alone():
         "returns_unused = True": {
             "regression/default_fit.py", "effects/treatment.py", "effects/hazards.py",
             "effects/instrumental.py",
-            "tables/absorbed.py", "tables/subgroups.py",
+            "tables/absorbed.py", "tables/small_areas.py", "tables/subgroups.py",
         },
         "Reservation(": {"fit_requests/account.py", "privacy/ledger/reservation.py"},
         "._give_back(": {

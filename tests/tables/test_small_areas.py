@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.tables.sensitivity import cell_grams
 from dpfast.tables import small_areas
 from dpfast.tables.area_model import hierarchical, unpacked
+from dpfast.tables.small_areas import REFUSED_GRAM_NOISE, _gram_noise, _times_needed
+from tests.stops import stopped
 from tests.watching import watched
 
 HOSTILE = [-np.inf, -1e308, -30.0, 0.0, 0.4, 30.0, 1e160, np.nan]
@@ -260,6 +263,56 @@ def test_a_column_that_looks_constant_is_left_out_and_the_others_are_as_without_
     assert "c looks constant" in found.warnings[0]
     assert (found.bse[:, :2] < 2.0 * alone.bse).all()
     assert np.abs(found.mean[:2] - alone.mean).max() < 0.1
+
+
+def test_what_is_left_out_is_decided_by_the_released_scale():
+    """Three of 6,000 records differ, which no release can see: left out as a constant column."""
+    table, _ = population(20, 300, 0)
+    nearly = np.full(len(table["x"]), 3.0)
+    nearly[:3] = 4.0
+    found = small_areas(
+        "y ~ x + c", table | {"c": nearly}, "g", schema=schema(20), privacy=3.0, noise=seeded()
+    )
+    assert np.isnan(found.params[:, 2]).all() and np.isfinite(found.params[:, :2]).all()
+
+
+@pytest.mark.parametrize("fault", ["no level", "no number"])
+def test_a_call_ends_after_the_counts_of_hardly_any_record(fault):
+    table, _ = population(100, 200, 12)
+    n, ledger = len(table["g"]), Ledger(1.0)
+    few = np.arange(n) >= 20
+    wrong = {"g": table["g"] + 1000 * few, "x": np.where(few, np.nan, table["x"])}
+    column = "g" if fault == "no level" else "x"
+    found = of(table | {column: wrong[column]}, 100, 1.0, seed=77, ledger=ledger)
+    assert stopped(found, ledger) and np.isnan(found.bse).all() and np.isnan(found.mean).all()
+    assert "of 20," in found.warnings[0] and "'g'" in found.warnings[0]
+    with np.errstate(all="raise"):
+        assert str(found.summary()) and np.isnan(found.conf_int("x")).all()
+    whole = Ledger(1.0)
+    assert not stopped(of(table, 100, 1.0, seed=77, ledger=whole))
+
+
+@pytest.mark.parametrize("size", [0.3, 1.0, 1.3, 2.0, 20.0, 200.0])
+@pytest.mark.parametrize("mu", [0.02, 0.3, 5.0, 20.0, 60.0])
+def test_the_remedies_of_a_refusal_are_enough(mu, size):
+    """Below 1.44 records an area the message named a budget that was refused, too."""
+    if _gram_noise(mu, size, 3) <= REFUSED_GRAM_NOISE:
+        return
+    for times in (lambda k: (k * mu, size), lambda k: (mu, k * size)):
+        needed = _times_needed(lambda k: _gram_noise(*times(k), 3))  # noqa: B023
+        assert _gram_noise(*times(needed), 3) <= REFUSED_GRAM_NOISE
+        assert _gram_noise(*times(0.93 * needed - 0.1), 3) > REFUSED_GRAM_NOISE
+
+
+def test_a_refused_call_is_answered_with_the_budget_that_its_message_names():
+    rng = np.random.default_rng(3)
+    areas, n = 800, 1000  # 1.25 records an area
+    table = {"g": rng.integers(0, areas, n), "x": rng.normal(size=n), "y": rng.normal(size=n)}
+    with pytest.raises(InvalidBudget) as refused:
+        of(table, areas, 30.0)
+    (times,) = re.findall(r"or ([\d.]+) times mu", str(refused.value))
+    assert float(times) > 2.0  # 1.2 was said
+    assert of(table, areas, 30.0 * float(times) * 1.02).n_records == n
 
 
 @pytest.mark.parametrize("unit", [1e290, 1e160, 1e-170])
