@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.regression.forecast import evenly
+
 Array = NDArray[np.float64]
 
 #: Rounds of variances within areas, each of which follows a fit of the hierarchical model.
@@ -18,6 +20,9 @@ MAX_ITERATIONS, TOLERANCE = 200, 1e-5
 
 #: Least eigenvalue of an area's Gram matrix, in records of the area, as of whitened rows.
 MIN_EIGENVALUE = 0.1
+
+#: Points without random numbers, over which the effect of clipping is averaged.
+POINTS = 4096
 
 #: Least variance within an area, as part of the average one.
 MIN_VARIANCE = 0.1
@@ -113,14 +118,39 @@ def shrunk_grams(released: Released) -> tuple[Array, Array]:
     return positive(grams, MIN_EIGENVALUE * counts), counts
 
 
+def clipped_sampling(constant: Array, squared_radius: float) -> Array:
+    """Return the root of what clipping leaves of the sampling variance of sums of row times error.
+
+    For rows and errors that are normal, beside ``constant``, the direction of the intercept.
+    Clipped rows vary less than residual variance times their Gram matrix says.
+    """
+    from scipy.special import ndtri
+
+    d = len(constant)
+    normal = ndtri(evenly(POINTS, d))
+    squares = 1.0 + (normal**2).sum(axis=1)
+    kept = np.minimum(1.0, squared_radius / squares)  # what is left of a squared row
+    error = (kept * normal[:, -1]) ** 2
+    of_constant = float(error.mean() / kept.mean())
+    of_slopes = of_constant
+    if d > 1:
+        slope = normal[:, 0] ** 2
+        of_slopes = float((error * slope).mean() / (kept * slope).mean())
+    along = constant / np.linalg.norm(constant)
+    root = math.sqrt(of_slopes) * np.eye(d)
+    root += (math.sqrt(of_constant) - math.sqrt(of_slopes)) * np.outer(along, along)
+    return np.asarray(root)
+
+
 def posterior_of(
-    released: Released, centres: Array, spreads: Array, correction: Correction
+    released: Released, centres: Array, spreads: Array, correction: Correction, root: Array
 ) -> Posterior:
     """Fit the hierarchical model; return coefficients that are shrunk to their mean over areas.
 
     In an area, sums of row times residual from ``centres``, over ``spreads``, have the mean
     ``G (b - centre) / spread``.  Their variance is that of sampling, ``h G`` for a residual
-    variance h, and that of the noise.  Noise of G counts by how far b is from its centre.
+    variance h, less what clipping took (``root``), and that of the noise.  Noise of G counts by how
+    far b is from its centre.
     """
     d = centres.shape[1]
     moments, squares = released.matrices[:, :d, d], released.matrices[:, d, d]
@@ -131,10 +161,7 @@ def posterior_of(
     distances = np.zeros(len(counts))
     for _ in range(VARIANCE_ROUNDS):
         noise = released.noise**2 * (1.0 + distances)
-        sampling = variances[:, None, None] * grams + noise[:, None, None] * np.eye(d)
-        weighted = np.linalg.solve(sampling, grams)
-        precision = np.swapaxes(grams, 1, 2) @ weighted / scale**2
-        precision = 0.5 * (precision + np.swapaxes(precision, 1, 2))
+        weighted, precision = _precision(grams, root, variances, noise, scale)
         linear = np.einsum("kji,kj->ki", weighted, shifted) / spreads[:, None]
         linear += np.einsum("kij,kj->ki", precision, centres)
         params, covariances, prior = hierarchical(precision, linear)
@@ -145,10 +172,25 @@ def posterior_of(
         left += np.einsum("ki,kij,kj->k", moved, grams, moved)
         left += np.einsum("kij,kji->k", grams, spread)
         variances = _shrunk_variances(ratio * left, counts, ratio * released.noise)
+    # clipping also moves the coefficients of areas whose rows are longer than those of others;
+    # nothing is known of it, and errors allow for it by all of the sampling variance
+    whole = _precision(grams, np.eye(d), variances, noise, scale)[1]
+    covariances = np.linalg.inv(whole + np.linalg.inv(prior.covariance))
     common = correction.shift_variance * scale**2 * np.eye(d)
     pulled = covariances @ np.linalg.inv(prior.covariance)
     of_mean = pulled @ prior.mean_covariance @ np.swapaxes(pulled, 1, 2)
     return Posterior(params, covariances + of_mean + common, variances, prior)
+
+
+def _precision(
+    grams: Array, root: Array, variances: Array, noise: Array, scale: Array
+) -> tuple[Array, Array]:
+    """Return sums by area weighted by their variance, and the precision of its coefficients."""
+    sampling = variances[:, None, None] * (root @ grams @ root)
+    sampling = sampling + noise[:, None, None] * np.eye(len(root))
+    weighted = np.asarray(np.linalg.solve(sampling, grams), dtype=np.float64)
+    precision = np.swapaxes(grams, 1, 2) @ weighted / scale**2
+    return weighted, 0.5 * (precision + np.swapaxes(precision, 1, 2))
 
 
 def hierarchical(precision: Array, linear: Array) -> tuple[Array, Array, Prior]:

@@ -31,6 +31,7 @@ from dpfast.tables.area_model import (
     Correction,
     Posterior,
     Released,
+    clipped_sampling,
     pooled_line,
     positive,
     posterior_of,
@@ -64,6 +65,15 @@ SMALL = (
     "areas have about {records:.0f} records on average, and noise in their covariates' sums is "
     "{noise:.0%} of these: intervals may cover less than they say. Use coarser areas, fewer "
     "covariates or a larger budget."
+)
+
+#: Error of an estimated variance between areas, as part of it, above which the result warns.
+MAX_BETWEEN_ERROR = 0.5
+
+HARDLY_VARIES = (
+    "what varies between areas in {names} is hardly told from zero. Intervals of areas take its "
+    "variance as known, and may cover less than they say. Use more areas or a larger budget, or "
+    "one coefficient for all areas: dpfast.fit with the areas as levels."
 )
 
 INSTEAD = (
@@ -235,14 +245,18 @@ class _SmallAreas(Analysis[SmallAreas]):
         # a column that looks constant is left out: of the others nothing is clipped for it
         self._kept = np.array([float(name not in undetected) for name in self.names])
         first = self._released(areas, centres, spreads, 0)
-        found = posterior_of(first, centres, spreads, none)
+        found = posterior_of(first, centres, spreads, none, self._root(0))
         whitening, back = _whitening(first.total[:d, :d])
         self._map, centres, spreads = whitening, found.params @ back, np.sqrt(found.variances)
         second = self._released(areas, centres, spreads, 1)
         pooled = self._released(areas, centres, spreads, 2)
         self._counted = self._counts(second, pooled)
         correction = self._correction(second.total, pooled)
-        return posterior_of(second, centres, spreads, correction)
+        return posterior_of(second, centres, spreads, correction, self._root(1))
+
+    def _root(self, k: int) -> Array:
+        """Return what the k-th clipping leaves of sampling; centred rows begin with the map's."""
+        return clipped_sampling(self._map[0], self._squared_radii[k])
 
     def _released(self, areas: Areas, centres: Array, spreads: Array, k: int) -> Released:
         """Release the Gram matrices of the k-th query."""
@@ -297,16 +311,19 @@ class _SmallAreas(Analysis[SmallAreas]):
         covariances = to_own.matrix @ answers.covariances @ to_own.matrix.T
         prior = answers.prior
         small = SMALL.format(records=request.n / len(self.levels), noise=self._gram_noise)
-        remarks = (
-            *request.remarks,
-            *cell_remarks(counts, count_noise, request.n, (*self.names[1:], self.by)),
-            *[small] * (self._gram_noise > MAX_GRAM_NOISE),
-        )
         suppressed = (counts < self.least) & (self.least > 0.0)  # without a rule all are shown
         params, mean = to_own.params(answers.params), to_own.params(prior.mean)
         params[:, dropped], mean[dropped] = np.nan, np.nan
         of_mean = to_own.matrix @ prior.mean_covariance @ to_own.matrix.T
         between = to_own.matrix @ prior.covariance @ to_own.matrix.T
+        hardly = _hardly_varying(between.diagonal(), _diagonals(covariances)) & ~dropped
+        named = ", ".join([name for name, few in zip(self.names, hardly, strict=True) if few])
+        remarks = (
+            *request.remarks,
+            *cell_remarks(counts, count_noise, request.n, (*self.names[1:], self.by)),
+            *[small] * (self._gram_noise > MAX_GRAM_NOISE),
+            *[HARDLY_VARIES.format(names=named)] * bool(named),
+        )
         variances = np.stack([of_mean.diagonal(), between.diagonal(), *_diagonals(covariances)])
         known = request.released_covariance(
             Covariance(of_mean, 0, np.zeros(len(mean)), remarks), self.names
@@ -370,6 +387,17 @@ def _times_needed(noise: Callable[[float], float]) -> float:
     while noise(0.1 * tenths) > REFUSED_GRAM_NOISE:
         tenths += max(1, tenths // 20)
     return 0.1 * tenths
+
+
+def _hardly_varying(between: Array, posterior: Array) -> NDArray[np.bool_]:
+    """Say whose variance T between areas has an error of more than a half of it.
+
+    The information about T is ``sum 1 / (T + v)^2 / 2`` (Datta and Lahiri 2000) for areas whose own
+    estimates have the variance v; ``T / (T + v)`` is their reliability.
+    """
+    with np.errstate(all="ignore"):
+        reliability = np.clip(1.0 - posterior / between, 0.0, 1.0)
+    return np.asarray(MAX_BETWEEN_ERROR**2 * (reliability**2).sum(axis=0) < 2.0)
 
 
 def _diagonals(matrices: Array) -> Array:
