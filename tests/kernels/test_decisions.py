@@ -11,13 +11,13 @@ from dpfast.kernels import decisions
 from dpfast.models import Huber, LeastSquares, LogCosh, Logistic, Poisson
 from dpfast.scaling import distances
 from dpfast.solvers.pcn import (
-    averaging,
     clipping,
     curvature,
     histogram,
     information,
     precondition,
     search,
+    steps,
     tail,
 )
 from dpfast.solvers.pcn.scores import NoisyScore
@@ -229,7 +229,7 @@ def test_information_bounds(p, of_step):
         assert ours[2] == theirs[2]
         scores = path(rng, p)
         close(
-            averaging.averaged_newton_point(scores, None, H, found),
+            steps.averaged_newton_point(scores, None, H, found),
             twin.averaged_newton_point(scores, None, H, expected),
             rtol=1e-6,
         )
@@ -242,11 +242,11 @@ def test_averages_and_limits_of_steps(p):
     curvatures = [(None, 1.0, *rng.uniform(0.5, 2.0, 2)) for _ in scores]
     for known in (None, H):
         for changes in (curvatures, []):
-            weights = averaging.inverse_variance_weights(scores, known, changes)
+            weights = steps.inverse_variance_weights(scores, known, changes)
             close(weights, twin.inverse_variance_weights(scores, known, changes))
         for own in (None, weights):
             close(
-                averaging.averaged_newton_point(scores, own, known),
+                steps.averaged_newton_point(scores, own, known),
                 twin.averaged_newton_point(scores, own, known),
             )
     for step in (scores[0].theta, -scores[0].theta, scores[1].score, 1e-3 * scores[1].score):
@@ -259,13 +259,13 @@ def test_a_singular_curvature_is_an_error_of_linear_algebra():
     for p in (3, 20):
         score = [NoisyScore(np.ones(p), np.ones(p), 0.1)]
         with pytest.raises(np.linalg.LinAlgError):
-            averaging.averaged_newton_point(score, None, np.zeros((p, p)))
+            steps.averaged_newton_point(score, None, np.zeros((p, p)))
 
 
 def test_numbers_of_another_length_are_refused():
     score = [NoisyScore(np.ones(3), np.ones(2), 0.1)]
     with pytest.raises(ValueError, match="expected 3 numbers"):
-        averaging.averaged_newton_point(score, None, None)
+        steps.averaged_newton_point(score, None, None)
 
 
 @pytest.mark.parametrize("seed", range(30))

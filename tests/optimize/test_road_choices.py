@@ -14,7 +14,6 @@ from scipy.stats import norm
 import dpfast
 from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.preconditioned import Linearization
-from dpfast.solvers.pcn.averaging import averaged_newton_point, inverse_variance_weights
 from dpfast.solvers.pcn.curvature import (
     CurvatureModel,
     bfgs_update,
@@ -36,7 +35,7 @@ from dpfast.solvers.pcn.precondition import Preconditioner
 from dpfast.solvers.pcn.problem import RegressionScores
 from dpfast.solvers.pcn.scores import NoisyScore, pooled_mean
 from dpfast.solvers.pcn.search import cutting_plane
-from dpfast.solvers.pcn.steps import AveragedNewton
+from dpfast.solvers.pcn.steps import AveragedNewton, averaged_newton_point, inverse_variance_weights
 from dpfast.solvers.pcn.stopping import StoppingRule, nonconvergence_direction
 from tests.loops import each
 from tests.watching import watched

@@ -9,11 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.solvers.pcn.averaging import (
-    averaged_newton_point,
-    averaged_noise,
-    inverse_variance_weights,
-)
+from dpfast.kernels import decisions
 from dpfast.solvers.pcn.curvature import CurvatureModel, GaussianCurvature, bfgs_update
 from dpfast.solvers.pcn.information import (
     InformationBound,
@@ -232,3 +228,25 @@ class AveragedNewton:
                 of_step,
             )
         return None
+
+
+def inverse_variance_weights(
+    answers: list[NoisyScore], curvature: Array | None, curvatures: list[GaussianCurvature]
+) -> Array:
+    """Weight scores by the inverse variance of their noise and of their curvature's change."""
+    return np.asarray(decisions.inverse_variance_weights(answers, curvature, curvatures))
+
+
+def averaged_noise(answers: list[NoisyScore], weights: Array) -> float:
+    """Return the noise of the weighted average of scores, in any direction."""
+    return math.hypot(*(weights * [score.noise for score in answers]).tolist())
+
+
+def averaged_newton_point(
+    answers: list[NoisyScore],
+    weights: Array | None,
+    curvature: Array | None,
+    bound: InformationBound | None = None,
+) -> Array:
+    """Average the Newton steps from the points where scores were released."""
+    return np.asarray(decisions.averaged_newton_point(answers, weights, curvature, bound))
