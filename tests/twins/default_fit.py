@@ -35,7 +35,7 @@ from dpfast.scaling.thresholds import (
     next_key,
     value_of,
 )
-from dpfast.solvers.pcn import averaging, clipping, covariance, curvature as curved
+from dpfast.solvers.pcn import clipping, covariance, curvature as curved
 from dpfast.solvers.pcn.histogram import COARSE, FINE, bin_edges
 from dpfast.solvers.pcn.initial import (
     FIRST_PART,
@@ -47,6 +47,7 @@ from dpfast.solvers.pcn.initial import (
 from dpfast.solvers.pcn.plan import GRAM_NOISE, TINY, BudgetAllocation, Setting
 from dpfast.solvers.pcn.precondition import shrink
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
+from dpfast.solvers.pcn.steps import averaged_noise
 from dpfast.solvers.pcn.stopping import StoppingRule
 from dpfast.solvers.pcn.weights import MIN_EIGENVALUE, choose_weight_exponent
 from tests.twins import decisions
@@ -471,7 +472,7 @@ def newton_steps(
 
     noise = scores[-1].noise
     if averaged > 1 and weights is not None:
-        noise = averaging.averaged_noise(scores[-averaged:], weights)
+        noise = averaged_noise(scores[-averaged:], weights)
     min_meat = None
     if model:
         smaller = (*here[:2], *map(min, start[2:], here[2:]))
