@@ -24,18 +24,17 @@ cdef extern from "Python.h":
 cnp.import_array()
 
 # Parts of the package, set once by `connect`.
-cdef object Answer, NOTHING, OBSERVER, TAPE, joint_grids, release_together, observed
+cdef object door, Answer, NOTHING, OBSERVER, TAPE, joint_grids
 cdef object Ledger, GDP, MARK, HERE, cost_of, charge_of_ledger
 cdef object new_tuple = tuple.__new__
 
 
-def connect(answer, nothing, observer, tape, grids, release, observed_release, ledger, gdp, mark,
-            here, cost):
-    """Set the classes, context variables and functions that a session uses."""
-    global Answer, NOTHING, OBSERVER, TAPE, joint_grids, release_together, observed
+def connect(module, answer, nothing, observer, tape, grids, ledger, gdp, mark, here, cost):
+    """Set the module of the mechanisms, and what else a session uses of the package."""
+    global door, Answer, NOTHING, OBSERVER, TAPE, joint_grids
     global Ledger, GDP, MARK, HERE, cost_of, charge_of_ledger
-    Answer, NOTHING, OBSERVER, TAPE = answer, nothing, observer, tape
-    joint_grids, release_together, observed = grids, release, observed_release
+    door, Answer, NOTHING, OBSERVER, TAPE = module, answer, nothing, observer, tape
+    joint_grids = grids
     Ledger, GDP, MARK, HERE, cost_of = ledger, gdp, mark, here, cost
     charge_of_ledger = ledger.charge
 
@@ -88,9 +87,9 @@ def release_jointly_with_noise(noise, tuple question not None, receipts, grids, 
     cdef object observer = get_value(OBSERVER), tape = get_value(TAPE), receipt, value
     cdef list answers = []
     if observer is None:
-        noisy = release_together(values, grids, noise)
+        noisy = door.release_together(values, grids, noise)
     else:
-        noisy = observed(observer, noise, question, receipts, grids, values)
+        noisy = door.observed_values(observer, noise, question, receipts, grids, values)
     for receipt, value in zip(receipts, noisy, strict=True):
         if value is None:
             answers.append(NOTHING)

@@ -142,12 +142,14 @@ def test_the_session_draws_by_the_mechanism_alone():
 def test_the_session_charges_before_it_reads_and_draws():
     """Beside ``test_only_the_curator_touches_records``: the order of each question."""
     asking = {
-        name: text for name, text in functions("session").items()
-        if "release_with_noise(self" in text or "release_jointly_with_noise(self" in text
-    }  # fmt: skip
-    assert "below" in asking
+        name: text
+        for name, text in functions("session").items()
+        if re.search(r"release_\w*with_noise\(", text) and not name.endswith("with_noise")
+    }
+    # each has a case in tests/privacy/test_what_is_handed_out.py
+    assert set(asking) == {"below", "_release_means"}
     for name, text in asking.items():
         charged = text.index(" charge(")
-        read = re.search(r"\._count_windows\(|\btotal\(", text)
+        read = re.search(r"\._(?:count_windows|sums)\(|\.total\(", text)
         assert read, name
-        assert charged < read.start() < text.index("_with_noise(self"), name
+        assert charged < read.start() < text.index("with_noise("), name

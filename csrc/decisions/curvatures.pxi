@@ -59,8 +59,17 @@ def split_slopes(theta, intercept):
     return slopes, level, _dot(out, out, p)
 
 
-def mean_curvatures(values, masses, squares):
-    """Average curvatures over normal predictors, and their products with squared predictors."""
+cdef double _bounded(double curvature, double smallest, double largest) noexcept nogil:
+    """Return a curvature within limits; the smallest if it is NaN."""
+    return largest if curvature >= largest else curvature if curvature > smallest else smallest
+
+
+def mean_curvatures(values, masses, squares, double variance, double spread, double min_condition,
+                    double smallest, double largest):
+    """Average curvatures over normal predictors: across the slopes, and along them.
+
+    ``variance`` is that of the slopes' predictors, ``spread`` the deviation of offsets.
+    """
     cdef list copies = []
     cdef Py_ssize_t size = len(masses), i
     cdef const double *value = _of(values, size, copies)
@@ -70,7 +79,12 @@ def mean_curvatures(values, masses, squares):
     for i in range(size):
         level += mass[i] * value[i]
         along += mass[i] * (value[i] * square[i])
-    return level, along
+    level = _bounded(level, smallest, largest)
+    if spread != 0.0:  # offsets go with no slope
+        along = level + variance / _larger(variance + spread * spread, TINY) * (along - level)
+    if variance > TINY:
+        return level, _larger(_smaller(along, largest), min_condition * level)
+    return level, level
 
 
 def design_hessian(slopes, double variance, double across, double along):

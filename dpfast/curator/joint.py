@@ -57,18 +57,15 @@ def make_plan(
     theta: NDArray[np.float64] | None = None,
 ) -> Plan:
     """Plan a step; it costs ``joint_cost`` at most (claims C17 to C19 of PROOFS.md, C37)."""
-    budgets = {
-        "gradient": budget.gradient,
-        "majorizer" if budget.majorize else "hessian": budget.hessian,
-        "meat": budget.meat,
-    }
-    queries = [query for query, mu in budgets.items() if mu] or ["gradient"]
+    names = "gradient", "majorizer" if budget.majorize else "hessian", "meat"
+    budgets = (*zip(names, budget, strict=False),)
+    queries = [query for query, mu in budgets if mu] or ["gradient"]
     want = sum([WANTED[query] for query in queries])
     claims = CLAIMS if objective.free_scale is None else SCALE_CLAIMS
     n, p, depth, excess = layout.n, objective.dimension, layout.depth(want), layout.excess
     receipts: list[Receipt] = []
     shapes: list[tuple[int, ...] | None] = []
-    for query, mu in budgets.items():
+    for query, mu in budgets:
         if query in queries:
             bound, diameter = record_bounds(objective, query, theta)
             if query == "gradient":

@@ -7,6 +7,7 @@ for audits of data one owns.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -77,7 +78,7 @@ def observed(observer: Observer) -> Iterator[None]:
         OBSERVER.reset(token)
 
 
-def _observed_values(
+def observed_values(
     observer: Observer,
     noise: NoiseSource,
     question: tuple[Any, ...],
@@ -99,8 +100,8 @@ def _observed_values(
 
 
 session.connect(
-    Answer, NOTHING, OBSERVER, TAPE, joint_grids, release_together, _observed_values, Ledger, GDP,
-    MARK, HERE, cost_in_quanta,
+    sys.modules[__name__], Answer, NOTHING, OBSERVER, TAPE, joint_grids, Ledger, GDP, MARK, HERE,
+    cost_in_quanta,
 )  # fmt: skip
 charge = session.charge
 release_with_noise: Callable[..., Answer] = session.release_with_noise

@@ -55,7 +55,16 @@ def precondition(
     gram: _Array, floor: float, expected: _Array | None
 ) -> tuple[_Array, _Array, _Array]: ...
 def split_slopes(theta: _Array, intercept: _Array | None) -> tuple[_Array, float, float]: ...
-def mean_curvatures(values: _Array, masses: _Array, squares: _Array) -> tuple[float, float]: ...
+def mean_curvatures(
+    values: _Array,
+    masses: _Array,
+    squares: _Array,
+    variance: float,
+    spread: float,
+    min_condition: float,
+    smallest: float,
+    largest: float,
+) -> tuple[float, float]: ...
 def design_hessian(slopes: _Array, variance: float, across: float, along: float) -> _Array: ...
 def transport(
     whiten: _Array, back: _Array, curvature: _Array | None, was: _Curvature, here: _Curvature

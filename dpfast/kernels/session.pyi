@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from types import ModuleType
 from typing import Any
 
 from numpy import float64
@@ -9,13 +10,12 @@ _Array = NDArray[float64]
 _Threshold = tuple[int, int]
 
 def connect(
+    module: ModuleType,
     answer: type[Any],
     nothing: Any,
     observer: ContextVar[Any],
     tape: ContextVar[Any],
     grids: Callable[..., Any],
-    release: Callable[..., list[Any]],
-    observed_release: Callable[..., list[Any]],
     ledger: type[Any],
     gdp: type[Any],
     mark: ContextVar[str],

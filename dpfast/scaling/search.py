@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -233,10 +234,7 @@ class ScaleSearch(Bisection):
 
     def _plan(self, columns: int, share: float) -> tuple[int, float]:
         """Return how many counts are planned, and the total mu that they may cost."""
-        square, columns = share * self._total**2, max(columns, 1)  # none: labels are counted
-        per_count = max(1.0 / (_MIN_COUNT_NOISE * self._answers.n), MIN_MU) ** 2
-        planned = int(min(max(square / per_count, COUNTS * columns), 2 * COUNTS * columns))
-        return planned, math.sqrt(min(square, planned * per_count))
+        return _planned(self._total, self._answers.n, columns, share)
 
     def _left(self, reserved: float) -> float:
         """Return the mu that may be spent while this part of mu^2 is reserved."""
@@ -328,3 +326,12 @@ class ScaleSearch(Bisection):
         if not histograms:
             return {}
         return dict(zip(columns, column_scales(histograms, max(self._complete, 1.0)), strict=True))
+
+
+@lru_cache(maxsize=256)
+def _planned(total: float, n: int, columns: int, share: float) -> tuple[int, float]:
+    """Plan counts of n records for this part of a total mu; see :meth:`ScaleSearch._plan`."""
+    square, columns = share * total**2, max(columns, 1)  # none: labels are counted
+    per_count = max(1.0 / (_MIN_COUNT_NOISE * n), MIN_MU) ** 2
+    planned = int(min(max(square / per_count, COUNTS * columns), 2 * COUNTS * columns))
+    return planned, math.sqrt(min(square, planned * per_count))

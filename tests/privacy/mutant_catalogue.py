@@ -7333,8 +7333,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "a search without other columns has no plan of counts, and labels take what they like",
         LOCATIONS,
         LEVEL_TESTS,
-        "square, columns = share * self._total**2, max(columns, 1)",
-        "square, columns = share * self._total**2, max(columns, 1) / 14",
+        "square, columns = share * total**2, max(columns, 1)",
+        "square, columns = share * total**2, max(columns, 1) / 14",
     ),
     plant(
         "levels-left-out-as-constant",

@@ -56,12 +56,10 @@ def gaussian_design_curvature(
     slopes, level, variance = decisions.split_slopes(at.theta, intercept)
     mean += level
     values = at.loss._expected_curvature(mean + math.sqrt(variance + spread * spread) * NODES)
-    level, along = decisions.mean_curvatures(values, MASSES, SQUARES)
-    level = bounded_curvature(level)
-    if spread:  # offsets go with no slope
-        along = level + variance / max(variance + spread * spread, TINY) * (along - level)
-    along = max(MIN_CONDITION * level, min(MAX_CURVATURE, along)) if variance > TINY else level
-    return slopes, max(variance, TINY), level, along
+    across, along = decisions.mean_curvatures(
+        values, MASSES, SQUARES, variance, spread, MIN_CONDITION, MIN_CURVATURE, MAX_CURVATURE
+    )
+    return slopes, variance if variance > TINY else TINY, across, along
 
 
 def bfgs_update(curvature: Array | None, before: NoisyScore, here: NoisyScore) -> Array | None:
@@ -103,11 +101,12 @@ class CurvatureModel(NamedTuple):
         """Compute the expected curvature, along slopes at most that across; None for a mean."""
         if self.at.loss.link == "identity":
             return None
-        at = self.at._replace(theta=self.whiten @ theta)
+        at = Linearization(self.whiten @ theta, self.at.loss, self.at.scale, self.at.raw)
         slope, variance, across, along_slopes = known or gaussian_design_curvature(
             at, *self.constant_and_offsets
         )
-        along_slopes = min(across, along_slopes) if across > MIN_CURVATURE else across
+        if along_slopes > across or not across > MIN_CURVATURE:
+            along_slopes = across
         return slope, variance, across, along_slopes
 
     def transported(

@@ -44,7 +44,7 @@ class RegressionScores(NamedTuple):
 
     def score(self, theta: Array, bound: float, mu: float, mu_meat: float = 0.0) -> JointAnswer:
         """Release the mean score of the rows, and its second moments if they have a budget."""
-        at = self.at._replace(theta=theta)
+        at = Linearization(theta, self.at.loss, self.at.scale, self.at.raw)
         return self.rows.clipped(at, bound, mu, mu_meat, self.row_clipping)
 
     def trusted_part(self, step: Array) -> float:

@@ -70,6 +70,6 @@ def nonconvergence_direction(answers: list[NoisyScore]) -> Array | None:
         for i in range(k + 1):
             parts[i] -= weight * precisions[i] / cumulative
     mean: Array = np.array(weights) @ np.array([answer.score for answer in answers[1:]])
-    variance = math.fsum(part**2 / of for part, of in zip(parts, precisions, strict=True))
+    variance = math.fsum([part**2 / of for part, of in zip(parts, precisions, strict=True)])
     statistic = float(mean @ mean) / variance
     return mean if chi_squared_tail(len(mean), statistic) < FALSE_ALARM else None
