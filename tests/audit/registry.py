@@ -184,6 +184,7 @@ EXEMPT: dict[str, str] = {
         "and R13; takes no records"
     ),
     "dpfast.privacy.ledger.book.Ledger": "counts public budgets",
+    "dpfast.privacy.ledger.book.cost_in_quanta": "counts public budgets",
     "dpfast.privacy.mechanisms.release_together": (
         "adds noise to the means behind a Curator, which is audited"
     ),
