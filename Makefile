@@ -25,7 +25,7 @@ help:
 	@echo "make lint      ruff, mypy and the words of docs/house-words.txt"
 	@echo "make hooks     have git run the linters before each commit"
 	@echo "make mutants   plant privacy bugs and check that the tests notice"
-	@echo "make operators  generic mistakes in the files of sensitivities, by cosmic-ray"
+	@echo "make operators  generic mistakes in files of privacy and curator, by cosmic-ray"
 	@echo "make coverage  branches of privacy and curator that no test takes, and why"
 	@echo "make proofs    check the algebra of the claims with Coq (installed by apt-get, as root)"
 	@echo "make docs      the documentation, in docs/_build/html"

@@ -1,4 +1,4 @@
-"""Generic mistakes in the files of sensitivities, by cosmic-ray: which does no test notice?
+"""Generic mistakes in files of privacy and curator, by cosmic-ray: which does no test notice?
 
     make operators                                     some of each file, in minutes
     python -m tests.privacy.operators --count 0        all of them: hours
@@ -57,6 +57,21 @@ RELATED: dict[str, tuple[str, ...]] = {
         *_FIRST, "tests/privacy/test_release_theory.py", "tests/privacy/test_release_condition.py",
         "tests/privacy/test_release_calibration.py",
     ),
+    "dpfast/privacy/decimals.py": (
+        "tests/privacy/test_every_branch.py", "tests/privacy/test_decimals.py",
+        "tests/privacy/test_budget.py",
+    ),
+    "dpfast/privacy/random_parts.py": ("tests/privacy/test_dealing.py",),
+    "dpfast/privacy/tradeoff.py": (
+        "tests/privacy/test_every_branch.py", "tests/privacy/test_tradeoff.py",
+    ),
+    "dpfast/privacy/ledger/paid.py": (
+        "tests/privacy/test_every_branch.py", "tests/privacy/test_paid_answers.py",
+    ),
+    "dpfast/privacy/ledger/reservation.py": ("tests/privacy/test_returned_budget.py",),
+    "dpfast/curator/shares.py": ("tests/privacy/test_shares.py",),
+    "dpfast/curator/steps.py": ("tests/curator/",),
+    "dpfast/curator/tables/cells.py": ("tests/tables/test_cells.py",),
 }  # fmt: skip
 
 
