@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpfast.data import Records, as_records
 from dpfast.data.scaling.units import ReleasedScales, in_units
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.guarantees import Guarantee
 from dpfast.scaling.distances import ColumnScale
 
 if TYPE_CHECKING:
+    from dpfast.data.schema import Numeric
     from dpfast.inference.rows import Coded
 
 CODED_ALREADY = (
@@ -86,6 +87,48 @@ class Standardized:
     def warnings(self) -> tuple[str, ...]:
         """Warnings about these units, from released numbers only."""
         return self._remarks
+
+    def numeric(self, name: str, *, low: float | None = None, high: float | None = None) -> Numeric:
+        """Return a column's released range as a declaration, for a schema.
+
+        So tables, which clip values to declared ranges, can be made of a column whose range is not
+        public.  It is the range in which entries were detected: estimates are of the values held to
+        it, and an end of it is the cap to name beside a Gini coefficient or a top share.
+
+        Parameters
+        ----------
+        name : str
+            One of ``names``.
+        low, high : float, optional
+            A public end, in place of the released one, such as 0 for amounts.
+
+        Privacy
+        -------
+        Made of released numbers: costs nothing.  The table composes with them (claim D5).
+
+        Examples
+        --------
+        >>> pay = np.random.default_rng(0).lognormal(10.0, 1.0, 20_000)
+        >>> units = dpfast.standardize(pay[:, None], 0.0 * pay, privacy=0.3, response=False)
+        >>> schema = dpfast.Schema({"pay": units.numeric(units.names[0], low=0.0)})
+        >>> spread = dpfast.tables.distribution({"pay": pay}, "pay", schema=schema, privacy=0.9)
+        >>> spread.gini().estimate.shape, schema["pay"].low
+        ((), 0.0)
+        """
+        from dpfast.data.schema import Numeric
+
+        if not isinstance(name, str) or name not in self.names:
+            raise InvalidInput(
+                f"name must be one of {list(self.names)}; received {described(name, text=True)}."
+            )
+        location = self._locations[self.names.index(name)] if self._locations else None
+        if location is None or name in self.unseen:
+            raise InvalidInput(
+                f"the range of {name!r} was not found: it looks constant at this budget. Declare "
+                "its range, or use a larger budget."
+            )
+        low = location.low if low is None else low
+        return Numeric(low, location.high if high is None else high)
 
     def encode(self, X: Any, y: Any, *, names: Sequence[str] | None = None) -> Records:
         """Return the records in these units, for ``dpfast.fit(encoded, None, ...)``.
