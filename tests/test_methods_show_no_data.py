@@ -95,7 +95,7 @@ RIGHT: dict[str, Any] = {
     "count": Y, "points": POINTS, "public_sample": TABLE, "r": Y,
     "request": {"analysis": "counts", "by": "a", "share": 0.1},
     "known": SCHEMA,
-    "requests": [{"analysis": "counts", "by": "a", "width": 30.0}],
+    "requests": [{"analysis": "counts", "by": "a", "share": 0.1}],
     "records": False, "response": None,
     "restriction": np.eye(3)[1:], "sample_weight": None, "schedule": dpfast.optimize.Uniform(),
     "second": 2,
