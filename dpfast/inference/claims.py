@@ -58,6 +58,7 @@ QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "clipped mean": ("search", ("G1", "G2")),
     "mean loss": ("search", ("G4", "G6")),
     "choice of a point": ("search", ("G5", "G7")),
+    "choice of a column": ("search", ("C106", "G7")),
     "gradient change": ("search", ("K2", "K4", "K6")),
     "gradient norm": ("search", ("K3", "K4", "K6")),
     "gradient lengths": ("search", ("K4", "K6", "K7")),

@@ -11,7 +11,7 @@ from dpfast.curator.nonconvex.gradients import STEPS_PER_RECORD
 from dpfast.privacy import EntropyNoise
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.nonconvex.choice import _coin, _geometric, _uniform_below, choose_smallest
+from dpfast.privacy.nonconvex.choice import _geometric, _uniform_below, choose_smallest
 from dpfast.privacy.nonconvex.sensitivity import exponential_cost, gradient_norm, norm_steps
 
 
@@ -27,25 +27,37 @@ def test_k5_the_choice_has_exactly_its_law():
 
 
 class Script(NoiseSource):
-    """Hands out given integers."""
+    """Hands out given integers, and words."""
 
-    def __init__(self, values):
-        self.values = list(values)
+    def __init__(self, values, words=()):
+        self.values, self.given = list(values), list(words)
 
     def discrete_laplace(self, size, numerator, denominator):
         taken, self.values = self.values[:size], self.values[size:]
         return np.array(taken, dtype=np.int64)
 
+    def words(self, size):
+        taken, self.given = self.given[:size], self.given[size:]
+        return np.array(taken, dtype=np.uint64)
+
 
 def test_the_parts_of_the_draw():
-    assert _geometric((1, 2), Script([-3, -1, 5, 2])) == 5  # first that is not negative
-    assert _coin(Script([0, 0, -2, 7])) == 0
-    assert _coin(Script([0, 4, -2, 7])) == 1
-    # two bits, 11 = 3 is rejected for a length of 3, then 01 = 1
-    assert _uniform_below(3, Script([1] * 8 + [-1, 0, 0, 0] + [1, 0, 0, 0])) == 1
-    assert _uniform_below(1, Script([])) == 0
+    # those that are not negative, in their order
+    assert _geometric((1, 2), 4, Script([-3, -1, 5, 2])).tolist() == [5, 2]
+    # the lowest two bits; 3 is rejected for a length of 3
+    assert _uniform_below(3, 4, Script([], [7, 4, 2**63 + 1, 2])).tolist() == [0, 1, 2]
+    assert _uniform_below(1, 2, Script([], [9, 2**64 - 1])).tolist() == [0, 0]
     with pytest.raises(InvalidInput, match="empty"):
         choose_smallest([], (1, 2), Script([]))
+
+
+def test_the_first_accepted_attempt_is_taken_and_no_other():
+    """Index 1 exceeds the smallest score by 3: a length of 3 accepts it, one of 2 does not."""
+    words = [1, 1, 0] + [1] * 13
+    assert choose_smallest([5, 8], (1, 2), Script([2, 3] + [9] * 14, words)) == 1
+    assert choose_smallest([5, 8], (1, 2), Script([2, 2] + [9] * 14, words)) == 0
+    # lengths that are negative are no attempts
+    assert choose_smallest([5, 8], (1, 2), Script([-1, 2, -4, 2] + [9] * 12, words)) == 0
 
 
 def renyi(p, q, order):

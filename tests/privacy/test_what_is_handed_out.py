@@ -119,6 +119,7 @@ def of_distances(desk: Desk, values: list[Any]) -> list[Any]:
 
 AFTERWARDS: dict[str, Callable[[Desk, list[Any]], list[Any]]] = {
     "mean loss": lambda desk, values: [values[0] + 0.5],
+    "choice of a column": lambda desk, values: [values],
     "moment of rows": lambda desk, values: [-values[0]],
     "gram and moment": lambda desk, values: [values[1], -values[0]],
     "clipped scores": lambda desk, values: [-values[0], values[1]],
@@ -190,7 +191,7 @@ class Replayed(Sentinels):
     """An observer that hands out numbers of its own, as a replay does, and lets nothing draw."""
 
     def release(self, question: Any, release: Any, draw: Any) -> Any:
-        if release.query in ("selection", "choice of a point"):
+        if release.query in ("selection", "choice of a point", "choice of a column"):
             return self._note(self._index)
         if isinstance(release, noisy_release.Choice):
             return self._note(1_000_003), (0.25,)

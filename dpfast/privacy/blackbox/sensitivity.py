@@ -1,4 +1,4 @@
-"""Constants of private black-box optimisation: claims G1, G4, G5 and G7 of PROOFS-bayesopt.md."""
+"""Constants of private black-box optimisation: claims G1, G4, G5, G7 and C106."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ _UP = 1.0 + ROUNDING_FORMULA
 
 #: Coordinates of a clipped vector up to which its norm is computed to within ``RECORD_ERROR``.
 MAX_DIMENSION = 8000
+
+#: Largest whole number that an entry of a column, or a residual, is rounded to (claim C106).
+SCORE_STEPS = 127
 
 
 def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> float:
@@ -51,6 +54,11 @@ def choice_exponent(mu: float) -> float:
     else:
         exponent = float(log_ndtr(0.5 * mu) - log_ndtr(-0.5 * mu))
     return exponent * (1.0 - ROUNDING_ELEMENTARY)
+
+
+def score_steps() -> int:
+    """Count by how much one record can move the size of a column's score (claim C106)."""
+    return 2 * SCORE_STEPS**2
 
 
 def loss_steps(lower: float, upper: float, n: int, grid: float, *, depth: int = 0) -> int:

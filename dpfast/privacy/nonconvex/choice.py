@@ -1,12 +1,15 @@
 """The exponential mechanism over a list, sampled exactly from integer noise (claim K5).
 
 A nonnegative discrete Laplace integer is at least k with probability ``exp(-k rate)``: from it
-and a fair coin a uniform candidate is accepted with its relative weight.
+a uniform candidate is accepted with its relative weight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput
 from dpfast.privacy.noise import NoiseSource
@@ -17,35 +20,24 @@ def choose_smallest(scores: Sequence[int], rate: tuple[int, int], source: NoiseS
     if not scores:
         raise InvalidInput("there is nothing to choose from: scores is empty.")
     best = min(scores)
+    excess = np.array([score - best for score in scores], dtype=np.int64)
+    attempts = 4 * len(scores) + 8  # at a time: half or more come to nothing
     while True:
-        index = _uniform_below(len(scores), source)
-        if _geometric(rate, source) >= scores[index] - best:
-            return index
+        lengths = _geometric(rate, attempts, source)
+        indices = _uniform_below(len(scores), attempts, source)[: len(lengths)]
+        accepted = np.flatnonzero(lengths[: len(indices)] >= excess[indices])
+        if accepted.size:
+            return int(indices[accepted[0]])
 
 
-def _geometric(rate: tuple[int, int], source: NoiseSource) -> int:
-    """Draw an integer that is at least k with probability ``exp(-k rate)``."""
-    while True:
-        draws = source.discrete_laplace(4, *rate)
-        nonnegative = draws[draws >= 0]
-        if nonnegative.size:
-            return int(nonnegative[0])
+def _geometric(rate: tuple[int, int], size: int, source: NoiseSource) -> NDArray[np.int64]:
+    """Draw integers, up to ``size`` of them, that are at least k with probability exp(-k rate)."""
+    draws = source.discrete_laplace(size, *rate)
+    return draws[draws >= 0]
 
 
-def _uniform_below(size: int, source: NoiseSource) -> int:
-    """Draw a uniform integer below ``size``, from fair coins, by rejection."""
-    n_bits = (size - 1).bit_length()
-    while True:
-        value = 0
-        for _ in range(n_bits):
-            value = 2 * value + _coin(source)
-        if value < size:
-            return value
-
-
-def _coin(source: NoiseSource) -> int:
-    while True:
-        draws = source.discrete_laplace(4, 1, 1)
-        nonzero = draws[draws != 0]
-        if nonzero.size:
-            return int(nonzero[0] > 0)
+def _uniform_below(length: int, size: int, source: NoiseSource) -> NDArray[np.int64]:
+    """Draw uniform integers below ``length``, up to ``size`` of them, by rejection."""
+    mask = np.uint64((1 << (length - 1).bit_length()) - 1)
+    draws = (source.words(size) & mask).astype(np.int64)
+    return draws[draws < length]
