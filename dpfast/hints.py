@@ -32,7 +32,7 @@ NAMES = {
         ("feols", "felm", "PanelOLS", "reghdfe", "MixedLM", "lmer", "mixedlm"),
         'dpfast.tables.absorbed("y ~ x | state", table, ...)',
     ),
-    **dict.fromkeys(("Lasso", "ElasticNet"), 'dpfast.Objective("log-cosh", scale=1.0, ridge=0.1)'),
+    **dict.fromkeys(("Lasso", "LassoCV", "ElasticNet"), "dpfast.regression.fit_sparse(X, y, ...)"),
     **dict.fromkeys(("smf", "sm", "api"), _OLS),
     "MNLogit": f"a regression for each level, {_LOGIT}",
     **dict.fromkeys(

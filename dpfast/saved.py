@@ -22,7 +22,7 @@ from dpfast.documents import read_document, write_document
 from dpfast.effects.iv import TwoStage
 from dpfast.effects.results import TreatmentEffect
 from dpfast.errors import InvalidInput, described
-from dpfast.fit_requests.rows import FormulaRows, NewRows, OffsetRows
+from dpfast.fit_requests.rows import FormulaRows, NewRows, OffsetRows, SomeColumns
 from dpfast.inference.base import Result
 from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, adds_up
 from dpfast.inference.degrees import DEFAULT_LEVEL, Covariance, VarianceNoise
@@ -77,8 +77,8 @@ _KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         GDP, ZCDP, PureDP, ApproxDP, Guarantee, Charge, Sum, Maximum, Rows, Prepaid, Covariance,
-        VarianceNoise, Curvature, NewRows, FormulaRows, OffsetRows, NaturalRows, Coding,
-        Main, Arithmetic, Spline, Numeric, Categorical, Binary, Released,
+        VarianceNoise, Curvature, NewRows, FormulaRows, OffsetRows, SomeColumns, NaturalRows,
+        Coding, Main, Arithmetic, Spline, Numeric, Categorical, Binary, Released,
         PrefixNoise, ReleasedSums, *RESULTS,
     )
 }  # fmt: skip
@@ -204,7 +204,7 @@ def _is_fit(value: Any) -> bool:
         and isinstance(value.privacy, Guarantee)
         and adds_up(value.privacy.total, value.privacy.composition)
         and (covariance is None or (isinstance(covariance, Covariance) and len(covariance[0]) == p))
-        and isinstance(rows, NewRows | FormulaRows | OffsetRows | NaturalRows)
+        and isinstance(rows, NewRows | FormulaRows | OffsetRows | SomeColumns | NaturalRows)
         and (value._linked == "" or kind_of(value._linked) is not None)
         and (value._coded is None or _is_fit(value._coded))
         and bool(str(value.privacy) and value.summary())

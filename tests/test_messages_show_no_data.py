@@ -155,6 +155,7 @@ CALLS = {
     "fit_formula": {"formula": "b ~ a", "data": TABLE, "schema": SCHEMA, "privacy": 1.0,
                     "loss": "log-cosh", "scale": 1.0, **SEEDED},
     "fit_many": {"X": X, "y": Y, "privacy_each": 1.0, "noise": dpfast.SeededNoise(0)},
+    "fit_sparse": {"X": X, "y": Y, "privacy": 60.0, "n_nonzero_coefs": 1, **SEEDED},
     "goodness_of_fit": {"fit": PLAIN, "X": X, "y": Y, "privacy": 1.0, **SEEDED},
     "fit_quantiles": {"X": X, "y": Y, "taus": [0.3, 0.6], "privacy": 1.0, "scale": 1.0, **SEEDED},
     "minimize": {"X": X, "y": Y, "objective": "cauchy", "privacy": dpfast.ZCDP(1.0), "scale": 1.0,

@@ -197,6 +197,52 @@ def with_offset(fit: Any, column: Any) -> Any:
     return fit
 
 
+class SomeColumns(NamedTuple):
+    """Reader of arrays of all columns, of which the fit has selected some."""
+
+    inner: RowReader
+    places: tuple[int, ...]
+    n_columns: int
+
+    @property
+    def coding(self) -> Coded | None:
+        """Coding of the inner reader."""
+        return self.inner.coding
+
+    def _picked(self, X: Any) -> Any:
+        """Take the selected columns of an array that has all."""
+        from dpfast.data.columns import is_table
+
+        if is_table(X) or np.ndim(X) != 2 or np.shape(X)[1] != self.n_columns:
+            return X
+        return np.asarray(X)[:, list(self.places)]
+
+    def covariates(self, X: Any) -> NDArray[np.float64]:
+        """Return the covariates as the inner reader does, of their own columns."""
+        return self.inner.covariates(self._picked(X))
+
+    def changes(
+        self, X: Any, names: tuple[str, ...], contrasts: tuple[str, ...] = ()
+    ) -> list[Change]:
+        """Return the changes as the inner reader does."""
+        return self.inner.changes(self._picked(X), names, contrasts)
+
+    def centres(self) -> list[tuple[str, Any]] | None:
+        """Return the centres as the inner reader does."""
+        return self.inner.centres()
+
+    def row(self, values: list[Any]) -> Any:
+        """Make one row as the inner reader does."""
+        return self.inner.row(values)
+
+
+def with_columns_picked(fit: Any, places: tuple[int, ...], n_columns: int) -> Any:
+    """Make a fit of selected columns read arrays of all of them."""
+    for version in _versions(fit):
+        version._new_rows = SomeColumns(version._new_rows, places, n_columns)
+    return fit
+
+
 def rows_of_formula(fit: Any, terms: Coding) -> Any:
     """Make a fit read tables by the terms of a formula."""
     for version in _versions(fit):

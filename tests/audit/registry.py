@@ -45,6 +45,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.tables.subgroups.masked": "leaves other levels out; audited within fits",
     "dpfast.tables.grouping": "codes columns by public facts; audited within each table",
     "dpfast.curator.fit_errors": "audited within goodness_of_fit, attacked by tests/tables",
+    "dpfast.curator.column_scores": "choices of columns, audited within fit_sparse",
     "dpfast.regression.goodness.moments": "reads released numbers only",
     "dpfast.regression.goodness.GoodnessOfFit": "holds released numbers only",
     "dpfast.regression.few_records.descent": "asks a curator; audited within fits of few records",

@@ -72,6 +72,7 @@ NAMES: list[object] = [
     dpfast.fit,
     dpfast.fit_formula,
     dpfast.fit_many,
+    dpfast.regression.fit_sparse,
     dpfast.fit_quantiles,
     dpfast.minimize,
     dpfast.nonprivate_fit,

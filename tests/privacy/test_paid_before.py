@@ -21,6 +21,7 @@ from dpfast import GDP, ZCDP, ApproxDP, BudgetExceeded, Ledger, PureDP
 from dpfast.bayesopt import private_choice, private_clip, tune
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.curator.column_scores import ColumnScores, Model
 from dpfast.curator.effects import Aim, Nuisance, PseudoOutcomes, Trial
 from dpfast.curator.fit_errors import FitErrors, Line
 from dpfast.curator.noisy_release import observed
@@ -38,6 +39,7 @@ from dpfast.curator.tables.levels import Levels
 from dpfast.curator.tables.weighted import WeightedCells
 from dpfast.data import Records
 from dpfast.data.cell_records import CellRecords
+from dpfast.data.scaling.units import ReleasedScales
 from dpfast.models import Ball, Bounded, Huber, LeastSquares, LogCosh, Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize import GradientDescent, Newton
@@ -169,6 +171,12 @@ class Desk(NamedTuple):
         values.events = self.events
         return Shares(values, self.ledger, self.noise)
 
+    def scores(self) -> ColumnScores:
+        held = Records(X.view(Seen), Y, None)
+        held.X.events = self.events
+        units = ReleasedScales(np.zeros(2), np.ones(2), (0.0, 1.0))
+        return ColumnScores(held, units, self.ledger, self.noise)
+
     def cells(self) -> Cells:
         held = Records(X, np.arange(N) % 3.0, None)
         return Cells(held, 3, (True, False), self.ledger, self.noise)
@@ -248,6 +256,12 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "selection": (ZCDP, lambda desk: desk.gradients().select_stationary([THETA, -THETA], 0.5)),
     "clipped mean": (GDP, lambda desk: desk.told().mean(np.ones((1, 1)), 1.0, 1.0)),
     "choice of a point": (GDP, lambda desk: desk.told(2).choice(0, 0.0, 1.0, 1.0)),
+    "choice of a column": (
+        GDP,
+        lambda desk: desk.scores().choose(
+            Model(None, (), LeastSquares(), np.zeros(1)), 1.0, np.arange(2), 1.0
+        ),
+    ),
     "mean loss": (GDP, lambda desk: desk.told().mean_loss(0, 0.0, 1.0, 1.0)),
     "distances": (
         GDP,
@@ -389,6 +403,9 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
         dpfast.effects.cox, "y ~ x",
         {"x": np.tile(X[:, 0], 30), "y": np.tile(Y, 30), "d": np.tile(Y > 0.0, 30)},
         event="d", cuts=[0.5, 1.0],
+    ),
+    "columns selected": partial(
+        dpfast.regression.fit_sparse, np.tile(X, (60, 1)), np.tile(Y, 60), n_nonzero_coefs=1
     ),
     "standardised": partial(dpfast.standardize, np.tile(X, (20, 1)), np.tile(Y, 20)),
     "minimize": partial(

@@ -150,6 +150,10 @@ CALLS = {
         CELLS
         | {"formula": "y ~ a", "schema": dpfast.Schema({"text": HALVES["text"]}), "privacy": 9.0},
     ),
+    "fit_sparse": (
+        dpfast.regression.fit_sparse,
+        {"X": X, "y": Y, "privacy": 9.0, "n_nonzero_coefs": 1, "of_interest": ["x1"]},
+    ),
     "goodness_of_fit": (
         dpfast.regression.goodness_of_fit,
         {"fit": FITTED, "X": X, "y": Y, "privacy": 1.0},
@@ -377,6 +381,12 @@ MUST_BE_REFUSED = [
     ("fit", ESTIMATED | {"inference": False, "privacy": 5e-6}),
     ("fit_quantiles", {"taus": []}),
     ("fit_many", {"resamples": [[0.5]]}),
+    ("fit_sparse", {"n_nonzero_coefs": 99}),
+    ("fit_sparse", {"of_interest": ["x1", "x1"]}),
+    ("fit_sparse", {"of_interest": "x1"}),
+    ("fit_sparse", {"of_interest": ["x9"]}),
+    ("fit_sparse", {"loss": dpfast.Quantile(0.3)}),
+    ("fit_sparse", {"privacy": 1e-4}),
     ("fit_many", {"resamples": [range(N)] * 2, "noise": [None] * 3}),
     ("fit_quantiles", {"taus": [0.5, 0.5]}),
     ("fit_quantiles", {"taus": [0.6, 0.3]}),

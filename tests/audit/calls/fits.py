@@ -56,6 +56,7 @@ __all__ = [
     "many",
     "persons",
     "quantiles",
+    "sparse",
     "standardised",
     "stored",
     "weighted",
@@ -299,6 +300,18 @@ def many() -> Iterator[Example]:
     name, total = "dpfast.regression.many.fit_many", GDP(4.0 * 2.0**0.5 * (1.0 + 1e-12))
     yield Example(name, "two responses", responses, False, total)
     yield Example(name, "folds", folds, False, total)
+
+
+def sparse() -> Iterator[Example]:
+    """Call that selects a column for the response, and one for a coefficient of interest."""
+    from dpfast.regression.sparse import fit_sparse
+
+    def selected(data: Any) -> Any:
+        options: Any = {"n_nonzero_coefs": 1, "of_interest": ["x1"]}
+        return fit_sparse(*data, privacy=GDP(900.0), **options)
+
+    name = "dpfast.regression.sparse.fit_sparse"
+    yield Example(name, "two columns", selected, False, GDP(900.0))
 
 
 def quantiles() -> Iterator[Example]:
