@@ -11,7 +11,15 @@ import pytest
 from scipy import stats
 
 from dpfast.errors import EntropyFailure, InvalidInput, UnsupportedConversion
-from dpfast.privacy import GDP, ZCDP, ApproxDP, EntropyNoise, PureDP, SeededNoise
+from dpfast.privacy import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    EntropyNoise,
+    PureDP,
+    SeededNoise,
+    random_parts as parts,
+)
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.random_parts import cross_validation_cost, part_sizes, random_parts
 from tests.loops import each
@@ -86,3 +94,26 @@ def test_other_currencies_add_up_by_the_ledgers_rule():
 def test_what_cannot_be_proved_is_refused(currency):
     with pytest.raises(UnsupportedConversion):
         cross_validation_cost(GDP(0.5), GDP(0.5), 5, currency)
+
+
+def test_slots_are_as_many_as_their_bytes_tell_apart():
+    assert parts.SLOTS == 1 << 8 and parts.MANY_SLOTS == 1 << 16
+    most = parts.MANY_RECORDS
+    assert [parts.number_of_slots(n) for n in (1, most - 1, most, 2 * most)] == [
+        parts.SLOTS, parts.SLOTS, parts.MANY_SLOTS, parts.MANY_SLOTS,
+    ]  # fmt: skip
+
+
+def test_every_chunk_has_a_key_and_every_record_of_it_a_slot():
+    keys = parts.chunk_keys(3, SeededNoise(0))
+    assert keys.shape == (3, parts.KEY_WORDS) and len(np.unique(keys)) == keys.size
+    for n_slots, kind in ((parts.SLOTS, np.uint8), (parts.MANY_SLOTS, np.uint16)):
+        slots = parts.scatter_chunk(keys[0], 1000, n_slots)
+        assert slots.shape == (1000,) and slots.dtype == kind
+        assert slots.max() > 0.9 * n_slots and slots.min() < 0.1 * n_slots
+
+
+def test_choices_fill_the_numbers_from_zero_to_one():
+    found = parts.secret_choices(4000, SeededNoise(0))
+    assert 0.0 <= found.min() < 0.01 and 0.99 < found.max() < 1.0
+    assert (found * 2.0**53 == np.floor(found * 2.0**53)).all()

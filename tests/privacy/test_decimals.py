@@ -20,6 +20,7 @@ from dpfast.errors import (
 )
 from dpfast.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP
 from dpfast.privacy.conversions import gdp_delta, gdp_mu
+from dpfast.privacy.decimals import root_to_float, written as ratio_of
 from dpfast.privacy.mechanisms import GRID_COST, gaussian_scale, laplace_rate
 from dpfast.privacy.nonconvex.sensitivity import exponential_cost
 from dpfast.privacy.release import calibration
@@ -379,3 +380,17 @@ def test_a_weak_mu_has_a_weak_epsilon():
     from dpfast.fit_requests.weak_budgets import USUAL_DELTA, WEAK_EPSILON, WEAK_MU
 
     assert GDP(WEAK_MU).epsilon(USUAL_DELTA) == pytest.approx(WEAK_EPSILON, abs=0.002)
+
+
+def test_a_number_is_the_decimal_that_it_is_written_as():
+    for x in (0.1, 1e300, 1.5e22, 123456.0, 5e-324, 2.5e-17):
+        assert Fraction(*ratio_of(x)) == Fraction(repr(x))
+
+
+def test_exact_roots_are_exact_and_others_on_the_safe_side():
+    for up in (True, False):
+        assert root_to_float(1, 4, up=up) == 0.5
+        assert root_to_float(9, 10**2, up=up) == 0.3
+    tiny = 10**60
+    assert root_to_float(tiny // 4 + 1, tiny, up=True) > 0.5
+    assert root_to_float(tiny // 4 + 1, tiny, up=False) == 0.5

@@ -119,6 +119,20 @@ def test_lines_that_no_ledger_writes_are_damage(tmp_path):
             dpfast.Ledger.open(path)
 
 
+@each("end", [b"", b"\0", b"\0\0\0"])
+def test_a_whole_line_without_its_end_counts_and_the_next_one_follows(end, tmp_path):
+    """The power may leave zeros for what was not synchronised, and be it the newline alone."""
+    path = tmp_path / f"ledger {len(end)}"
+    dpfast.Ledger.open(path, 1.0).charge(GDP(0.3), "the first")
+    path.write_bytes(path.read_bytes()[:-1] + end)
+    ledger = dpfast.Ledger.open(path)
+    assert [entry.label for entry in ledger.entries] == ["the first"]
+    ledger.charge(GDP(0.4), "the second")
+    for known in (ledger, dpfast.Ledger.open(path)):
+        assert [entry.label for entry in known.entries] == ["the first", "the second"]
+    assert b"\0" not in path.read_bytes()
+
+
 def test_who_comes_second_writes_no_second_header(tmp_path):
     path = tmp_path / "ledger"
     dpfast.Ledger.open(path, 1.0)

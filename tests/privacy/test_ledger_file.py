@@ -104,26 +104,22 @@ def test_a_torn_last_line_belongs_to_a_charge_that_never_returned(path, keep):
     assert [entry.label for entry in Ledger.open(path).entries] == ["a", "b"]
 
 
-@pytest.mark.parametrize("end", [b"", b" ", b"\r", b"\t \r", b"\0"])
+@pytest.mark.parametrize("end", [b"", b" ", b"\r", b"\t \r", b"\0", b"\0\0\0"])
 def test_a_last_line_without_its_newline_counts(path, end):
-    """As editors and tools that trim files leave it; the charge was granted and answered."""
+    """As editors and tools that trim files leave it, or a power cut; the charge was granted."""
     ledger = Ledger.open(path, GDP(1.0))
     ledger.charge(0.5, "a")
     ledger.charge(0.6, 'answered }"}')
     handle, data = Ledger.open(path), pickle.dumps(ledger)
     content = path.read_bytes()[:-1] + end
     path.write_bytes(content)
-    if end == b"\0":  # no space: the line is not as it was written
-        with pytest.raises(LedgerCorrupted, match="line 3"):
-            Ledger.open(path)
-        return
     fresh = Ledger.open(path)
     assert [entry.label for entry in fresh.entries] == ["a", 'answered }"}']
     with pytest.raises(BudgetExceeded):
         fresh.charge(0.7, "what a reader that misses the last line would grant")
     assert path.read_bytes() == content
     copied = pickle.loads(pickle.dumps(fresh))
-    if end:  # the others see that the line was changed
+    if end.strip(b"\0"):  # the others see that the line was changed
         for knows in (lambda: handle.spent, lambda: pickle.loads(data)):
             with pytest.raises(LedgerCorrupted, match=r"shorter|changed"):
                 knows()
@@ -134,7 +130,7 @@ def test_a_last_line_without_its_newline_counts(path, end):
     assert [entry.label for entry in Ledger.open(path).entries][1:] == [
         'answered }"}', "next", "next", "next",
     ]  # fmt: skip
-    assert path.read_bytes().startswith(content + b"\n")
+    assert path.read_bytes().startswith(content.rstrip(b"\0") + b"\n")
 
 
 @pytest.mark.parametrize("label", ["b", 'quote " and \\', "x}", '{"label": "', "λ\n"])
@@ -151,8 +147,6 @@ def test_a_write_that_stops_at_any_byte_undercounts_nothing(path, label, monkeyp
     after = path.read_bytes()
     for stop in range(len(before), len(after) + 1):
         for lost in {b"", b"\0" * (len(after) - stop)}:  # zeros: a size that outlived its content
-            if lost and stop >= len(after) - 1:
-                continue
             path.write_bytes(after[:stop] + lost)
             reader = Ledger.open(path)
             found = [entry.label for entry in reader.entries]

@@ -215,11 +215,14 @@ class FileLedger(Ledger):
             _refuse_again(once, charges[0][1], self._lines[: known.count])
         after, granted = self._after(known.spent, charges)
         line, check = _line(_fields(granted), known.check)
-        end, size = known.length, file.seek(0, os.SEEK_END)
-        if size > end:  # what an interrupted charge left of its line
+        end = known.length
+        if known.seen is None:  # the last line may lack its newline, or have a zero in its place
+            file.seek(end - 1)
+            end -= file.read(1) != b"\n"
+        if file.seek(0, os.SEEK_END) > end:  # what an interrupted charge left of its line
             file.truncate(end)
             file.seek(end)
-        _write(file, b"\n" * (size < end) + line)
+        _write(file, b"\n" * (end < known.length) + line)
         if known.seen is None:  # who created the file may have ended before its name was on disk
             _sync_directory(os.path.dirname(self._path))
         if _is_elsewhere(self._path, file):
@@ -258,7 +261,7 @@ class FileLedger(Ledger):
         line_start = content.rfind(b"\n") + 1
         if line_start in (0, len(content)) or _is_torn(content[line_start:]):
             return content
-        return content + b"\n"
+        return _without_zeros(content) + b"\n"
 
     def _take(self, content: bytes) -> _Known:
         """Accept the current content of the file, all of it or nothing."""
@@ -536,9 +539,14 @@ def _check_of(line: bytes, before: bytes) -> bytes:
     return check
 
 
+def _without_zeros(content: bytes) -> bytes:
+    """Drop what a system that fell may leave for what it did not write."""
+    return content.rstrip(b"\0")
+
+
 def _is_torn(line: bytes) -> bool:
     """Tell whether this is the beginning of a line as they are written, without a whole one."""
-    written = line.rstrip(b"\0")  # a system that fell may leave zeros for what it did not write
+    written = _without_zeros(line)
     if not any(
         written.startswith(begin) or begin.startswith(written) for begin in _BEGINNINGS_OF_LINES
     ):
