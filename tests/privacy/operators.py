@@ -11,6 +11,7 @@ noticed by a new test, or has its reason in `operators.tsv`.
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import random
 import shutil
@@ -108,10 +109,24 @@ def survivors(dump: str) -> list[str]:
     for row in dump.splitlines():
         _, result = json.loads(row)
         if result is not None and str(result["test_outcome"]).lower().endswith("survived"):
-            added = [line[1:].strip() for line in (result["diff"] or "").splitlines()
-                     if line.startswith("+") and not line.startswith("+++")]  # fmt: skip
-            lines.append(" ".join(added))
+            lines_of = [(line[:1], line[1:].strip()) for line in (result["diff"] or "").splitlines()
+                        if not line.startswith(("+++", "---"))]  # fmt: skip
+            gone, added = (" ".join(t for s, t in lines_of if s == sign) for sign in "-+")
+            if _evaluated(gone) != _evaluated(added):
+                lines.append(added)
     return lines
+
+
+def _evaluated(line: str) -> str:
+    """Return a line without the annotations of its function, which nothing evaluates."""
+    try:
+        tree = ast.parse(f"{line} pass")
+    except SyntaxError:
+        return line
+    for node in ast.walk(tree):
+        for field in {"annotation", "returns"} & set(node._fields):
+            setattr(node, field, ast.Constant(None))
+    return ast.dump(tree)
 
 
 def run(file: str, count: int, seed: int, tree: Path) -> tuple[int, list[str]]:

@@ -50,7 +50,9 @@ def test_a_sample_follows_its_seed(tmp_path):
 
 def test_survivors_are_named_by_the_line_that_they_make():
     diff = "--- a\n+++ b\n-    return x + 1\n+    return x - 1\n"
+    hint = "--- a\n+++ b\n-def f(x: int | str) -> None:\n+def f(x: int // str) -> None:\n"
     rows = [
+        [{}, {"test_outcome": "survived", "diff": hint}],  # nothing evaluates it
         [{}, {"test_outcome": "survived", "diff": diff}],
         [{}, {"test_outcome": "killed", "diff": diff}],
         [{}, None],
