@@ -40,6 +40,7 @@ kernels.md | 0.4 | bench limits --store | --quick
 kernels-zen4.md | 0.1 | bench.instruction_sets --store | --quick
 latency.md | 0.1 | bench latency --store | --quick
 one_shot.md | 0.1 | bench.one_shot --runs 20 --store | --runs 1 --only logistic
+like.md | 0.1 | bench.like --runs 20 --store | --runs 1 --only "CPS 2024"
 outofcore.md | 0.3 | bench outofcore --store | --store --quick
 passes.md | 0.2 | bench passes --store | --quick
 persons.md | 0.1 | bench.persons --runs 24 --store | --runs 1 --only "group_size 5"

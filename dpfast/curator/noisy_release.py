@@ -69,8 +69,8 @@ def for_observers(*public: Any) -> tuple[Any, ...]:
 
 
 @contextmanager
-def observed(observer: Observer) -> Iterator[None]:
-    """Install an observer for the duration of a ``with`` block.  Not private."""
+def observed(observer: Observer | None) -> Iterator[None]:
+    """Install an observer, or none, for the duration of a ``with`` block.  Not private."""
     token = OBSERVER.set(observer)
     try:
         yield

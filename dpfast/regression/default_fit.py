@@ -33,7 +33,7 @@ from dpfast.models import (
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression import few_records
-from dpfast.regression.design_basis import design_basis
+from dpfast.regression.design_basis import design_basis, main_columns
 from dpfast.regression.shrinkage import shrunken_coefficients, standard_error
 from dpfast.scaling.budget import FARTHEST, LEAST_FOR_ROUNDS, MIN_RECORDS_FACTOR, ScalingBudget
 from dpfast.scaling.private import PrivateScaling, farthest, n_searched
@@ -121,8 +121,8 @@ POINT_MASS = (
 )
 
 TOO_FEW = (
-    "n mu = {strength:.3g} is below 20 p^1.5 = {needed:.3g}: coefficients are mostly noise. Use "
-    "more records, a larger budget, or fewer covariates."
+    "n mu = {strength:.3g} is below {factor:g} p^1.5 = {needed:.3g}: coefficients are mostly "
+    "noise. Use more records, a larger budget, or fewer covariates."
 )
 
 
@@ -171,6 +171,8 @@ class DefaultFit:
     """
 
     returns_unused = True
+    #: Budget in ``p^1.5 / n`` below which a result says that coefficients are mostly noise.
+    least_strength = MIN_RECORDS_FACTOR
 
     def __init__(
         self,
@@ -386,11 +388,15 @@ class DefaultFit:
         if self._weight_unit:
             self._weight_unit.estimate_unit(self.rows_for())
         if len(self.losses) > 1:
-            rows = self.rows_for()
-            allocation = BudgetAllocation(rows.n, rows.dimension, self.request.mu_left(self._mu))
-            budgets = allocation.budgets(self.setting.query_counts, 1)
-            self._initial = initial_estimate(rows, self.setting, budgets)
+            self._estimate_initial()
         self._mu_per_loss = self.request.mu_left(self._mu) * self._part
+
+    def _estimate_initial(self) -> None:
+        """Estimate the pilot that several losses share."""
+        rows = self.rows_for()
+        allocation = BudgetAllocation(rows.n, rows.dimension, self.request.mu_left(self._mu))
+        budgets = allocation.budgets(self.setting.query_counts, 1)
+        self._initial = initial_estimate(rows, self.setting, budgets)
 
     def _choose_subsample(self, max_distance: float, setting: Setting) -> None:
         """Choose the smallest sample that shows rows this far out; all records if none does."""
@@ -477,7 +483,7 @@ class DefaultFit:
                 shrinkage, predictor = shrunken_coefficients(result, loss, request.n_units)
             method = _method_text(result, request.n, shrinkage, self._inference)
             if self._inference:
-                covariance = self._covariance(result, loss)
+                covariance = self._covariance(k, result)
         elif self._stopped and self._inference:
             covariance, missing = nothing_known(request.dimension, missing), ""
         if self._inner is not None:
@@ -521,7 +527,7 @@ class DefaultFit:
         variance = max(0.0, float(of_intercept @ result.meat @ of_intercept))
         return math.sqrt(variance) * self._response_spread
 
-    def _covariance(self, result: SolverResult, loss: Loss) -> Covariance:
+    def _covariance(self, k: int, result: SolverResult) -> Covariance:
         """Sum the variances of sampling, noise and bias; add the warnings of the fit."""
         n, p = self.request.n_units, result.mapping.shape[1]
         mapping = result.mapping
@@ -531,13 +537,13 @@ class DefaultFit:
             variance = variance + result.bias_directions @ result.bias_directions.T
         matrix = mapping @ variance @ mapping.T
         matrix = 0.5 * (matrix + matrix.T)
-        remarks = self._remarks(result, loss)
+        remarks = self._remarks(k, result)
         if result.n_hidden:
             from dpfast.inference.rendering.targets import hidden_directions
 
             bias_share = mapping * mapping @ result.residual_bias_var
             bias_share /= np.maximum(matrix.diagonal(), TINY)
-            columns = _main_columns(bias_share, self.request)
+            columns = main_columns(bias_share, self.request)
             remarks.append(hidden_directions(result.n_hidden, len(mapping), columns))
         if self.basis is not None:
             dropped = ~self.basis.any(axis=1)
@@ -551,9 +557,9 @@ class DefaultFit:
         )
         return covariance if result.records_detected else covariance.uncounted()
 
-    def _remarks(self, result: SolverResult, loss: Loss) -> list[str]:
+    def _remarks(self, k: int, result: SolverResult) -> list[str]:
         """Return warnings of what intervals may not cover, from released numbers."""
-        request, p = self.request, result.mapping.shape[1]
+        request, loss, p = self.request, self.losses[k], result.mapping.shape[1]
         remarks = []
         target = (
             f"a {loss.name} fit without privacy"
@@ -561,9 +567,11 @@ class DefaultFit:
             else "ordinary least squares"
         )
         strength = request.n * self._mu_per_loss
-        needed = MIN_RECORDS_FACTOR * p**1.5
+        needed = self.least_strength * p**1.5
         if strength < needed:
-            remarks.append(TOO_FEW.format(strength=strength, needed=needed))
+            remarks.append(
+                TOO_FEW.format(strength=strength, needed=needed, factor=self.least_strength)
+            )
         error = standard_error(result, request.n_units)
         if may_bias(result.clipping_bias, error, p):
             bias = result.clipping_bias / error
@@ -575,13 +583,13 @@ class DefaultFit:
         if result.downweighted_share > MAX_DOWNWEIGHTED:
             remarks.append(DOWN_WEIGHTED.format(power=result.weight_exponent, target=target))
         if result.nonconvergence is not None:
-            columns = _main_columns(result.nonconvergence, request)
+            columns = main_columns(result.nonconvergence, request)
             remarks.append(NOT_CONVERGED.format(bound=result.bound, columns=columns, target=target))
         if result.overstated is not None:
-            columns = _main_columns(result.overstated, request)
+            columns = main_columns(result.overstated, request)
             remarks.append(OVERSTATED_CURVATURE.format(columns=columns))
         if result.excess_variation is not None:
-            columns = _main_columns(result.excess_variation, request)
+            columns = main_columns(result.excess_variation, request)
             ratio = result.variance_ratio
             remarks.append(HIGH_LEVERAGE.format(columns=columns, ratio=ratio, target=target))
         return remarks + self._separated(result, loss) + self._point_mass(result, loss, target)
@@ -690,10 +698,3 @@ def _method_text(result: SolverResult, n: int, shrinkage: float, inference: bool
     if shrinkage < 1.0:
         sentences.append(f"Predictions keep {shrinkage:.2g} of the slopes")
     return ". ".join(sentences)
-
-
-def _main_columns(direction: Array, request: FitRequest) -> str:
-    """Name the columns with at least half of a direction's largest entry."""
-    sizes = np.abs(direction)
-    names = zip(request._coefficient_names(), sizes, strict=True)
-    return ", ".join(name for name, size in names if size >= 0.5 * sizes.max())

@@ -74,3 +74,10 @@ def _contrasts(request: FitRequest, basis: Array | None, units: Standardized) ->
         columns = slice(levels.places.start, levels.places.stop)
         basis[1:, 1:][columns, columns] = contrasts(units.centres[columns])
     return basis
+
+
+def main_columns(direction: Array, request: FitRequest) -> str:
+    """Name the columns with at least half of a direction's largest entry."""
+    sizes = np.abs(direction)
+    names = zip(request._coefficient_names(), sizes, strict=True)
+    return ", ".join(name for name, size in names if size >= 0.5 * sizes.max())

@@ -17,7 +17,8 @@ from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.default_fit import DefaultFit, uses_default_fit
+from dpfast.regression.default_fit import uses_default_fit
+from dpfast.regression.like_fit import default_fit
 from dpfast.scaling.standardize import checked_standardize
 from dpfast.scaling.standardized import Standardized
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # of methods that are asked for
     from dpfast.data.schema import Schema
     from dpfast.models import Loss, Objective
     from dpfast.optimize.protocol import Method
+    from dpfast.scaling.like import Like
 
 
 NO_FORMULA = (
@@ -42,7 +44,7 @@ def fit(
     privacy: Budget | float | tuple[float, float],
     schema: Schema | None = None,
     method: str | Method = "auto",
-    standardize: bool | Standardized | None = None,
+    standardize: bool | Standardized | Like | None = None,
     inference: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -90,7 +92,7 @@ def fit(
         start=[...])``: :class:`dpfast.optimize.Newton`, :class:`dpfast.optimize.GradientDescent`,
         or a ``dpfast.optimize.Method`` of your own.  "auto" chooses from n, p, the loss and the
         budget, all public: Newton's method where there is a curvature to be seen.
-    standardize : bool or Standardized, optional
+    standardize : bool, Standardized or Like, optional
         Estimate centres and spreads of the columns and of the response with part of ``privacy``
         (:func:`dpfast.standardize`; a response of 0 and 1 or of counts stays as it is).  The
         result is in the original units, and :attr:`Fit.coded` in the released ones; weights and
@@ -101,8 +103,10 @@ def fit(
         so is a scale
         that is not given.  Released units, such as ``fit.units`` of another fit
         of these records or of an interrupted one, may be passed and cost nothing more; a
-        ``start`` is in them (``fit.coded.params``).  If n and the budget are too small, there are
-        predictions by shrunk slopes, or by the mean of the response alone, and a warning.  A fit
+        ``start`` is in them (``fit.coded.params``).  From a public table of the same columns,
+        :func:`dpfast.like`, units, whitening and the start cost nothing.  If n and the budget are
+        too small, there are predictions by shrunk slopes, or by the mean of the response alone, and
+        a warning.  A fit
         stops after its counts, with NaN and a warning, where too few records have numbers in all
         columns for the budget.
     inference : bool
@@ -189,7 +193,7 @@ def fit(
     }
     account.warn_if_weak(request.n_units)
     if is_default_fit:
-        return DefaultFit(request, [loss], scale=terms.scale, **settings).fit(progress)
+        return default_fit(request, [loss], scale=terms.scale, **settings).fit(progress)
     from dpfast.regression.method_fit import MethodFits
 
     fits = MethodFits(request, [terms.loss], options, **settings)

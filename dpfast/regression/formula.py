@@ -22,7 +22,7 @@ from dpfast.fit_requests.rows import rows_of_formula, with_offset
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, resolve_loss
 from dpfast.models.objective import terms_of as objective_terms
-from dpfast.scaling.standardized import Standardized
+from dpfast.scaling.like import Like
 
 #: Refusal of weights, which refer to coded columns, where nothing says how columns are coded.
 NO_UNITS = (
@@ -41,12 +41,16 @@ class FormulaRecords(NamedTuple):
     schema: Schema | None
     has_units: bool
     offset: Any
+    formula: str
 
-    def standardize(self, asked: bool | Standardized | None) -> bool | Standardized | None:
+    def standardize(self, asked: Any) -> Any:
         """Say whether units are estimated; by default where neither a schema nor a scale is given.
 
-        A public scale declares that the columns' own units are right.
+        A public scale declares that the columns' own units are right.  A public table is read by
+        the same formula.
         """
+        if isinstance(asked, Like):
+            return Like(read_formula(self.formula, asked.source, self.schema, self.loss).source)
         if self.has_units or asked is not None:
             return asked
         objective = objective_terms(self.loss)
@@ -87,7 +91,7 @@ def read_formula(
     if units is not None:
         source = source.but(**_in_units(source, names, units), names=None)
     loss = with_intercept(loss, terms.coding.fit_intercept)
-    return FormulaRecords(terms, source, loss, schema, units is not None, offset)
+    return FormulaRecords(terms, source, loss, schema, units is not None, offset, formula)
 
 
 def _in_units(source: Source, names: tuple[str, ...], units: DeclaredUnits) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.regression.default_fit import DefaultFit, uses_default_fit
 from dpfast.regression.fit import refuse_no_own_units
 from dpfast.regression.formula import of_table, table_source, with_intercept
-from dpfast.scaling.standardize import checked_standardize
+from dpfast.scaling.standardize import checked_standardize, refuse_like
 from dpfast.scaling.standardized import Standardized
 
 #: Fits of one call, at most; each is kept until the end.
@@ -134,6 +134,7 @@ def fit_many(
     if not uses_default_fit(resolved, terms._asdict() | {"method": "auto"}):
         raise InvalidInput(ROBUST_ONLY)
     standardize = checked_standardize(standardize)
+    refuse_like(standardize, "many fits of one table")
     sources = [*map(_source_of_fit, noise if isinstance(noise, list | tuple) else [noise])]
     base = FitRequest(
         design.source, None, account, fit_intercept=terms.fit_intercept, noise=None,

@@ -23,7 +23,7 @@ from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.decisions import Recipe, recipe_of
 from dpfast.scaling.budget import FARTHEST, ScalingBudget
 from dpfast.scaling.private import PrivateScaling, plan_scaling
-from dpfast.scaling.standardize import CODED
+from dpfast.scaling.standardize import CODED, refuse_like
 from dpfast.scaling.standardized import GivenScaling, Standardized
 
 Array = NDArray[np.float64]
@@ -197,6 +197,7 @@ def scaling_for_method(
     standardize: Any,
 ) -> ScalingForMethod | None:
     """Decide by public arguments alone which units are estimated; None if none are."""
+    refuse_like(standardize, "weights, a ridge, a method or a free scale")
     free = isinstance(scale, FreeScale)  # it declares nothing about columns
     declared = weights is not None or request.coding is not None
     if standardize is None and (declared or (scale is not None and not free)):

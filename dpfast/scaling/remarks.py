@@ -93,7 +93,7 @@ def stopped_remark(
     share: float, counted: tuple[float, float], n: int, *about: Any, least: float
 ) -> str:
     """Say that a call stopped after its counts, with how much of the budget, and why."""
-    return f"{_stopped_after(share)}{_incomplete(counted, n, *about)}{NEEDED.format(least)}"
+    return f"{stopped_after(share)}{_incomplete(counted, n, *about)}{NEEDED.format(least)}"
 
 
 def says_incomplete(warning: str) -> bool:
@@ -106,13 +106,13 @@ def stopped_levels_remark(
 ) -> str:
     """Say that a call stopped because no level has enough records, by their released counts."""
     return (
-        f"{_stopped_after(share)}no declared level of {name!r} has enough records. In all of "
+        f"{stopped_after(share)}no declared level of {name!r} has enough records. In all of "
         f"them together are {_about(counted, n)}, and a fit needs at least some {least:,.0f} in "
         "its level. Check how the levels are spelled in the data, or declare coarser ones."
     )
 
 
-def _stopped_after(share: float) -> str:
+def stopped_after(share: float) -> str:
     return f"{STOPPED}{100.0 * share:.2g}% of the budget: "
 
 

@@ -11,6 +11,7 @@ from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
+from dpfast.scaling.like import Like
 from dpfast.scaling.private import PrivateScaling, refuse_no_columns
 from dpfast.scaling.standardized import Standardized
 
@@ -80,15 +81,24 @@ def standardize(
     return run(scaling, request.label("standardize"), request.memory_bytes())
 
 
-def checked_standardize(value: Any) -> bool | Standardized | None:
-    """Check the option ``standardize``: a flag, given units, or None."""
-    if value is None or isinstance(value, Standardized):
+def checked_standardize(value: Any) -> Any:
+    """Check the option ``standardize``: a flag, given units, a public table, or None."""
+    if value is None or isinstance(value, (Standardized, Like)):
         return value
     try:
         return flag(value, "standardize")
     except InvalidInput:
         pass
     raise InvalidInput(
-        "standardize must be True or False, or private scales (dpfast.standardize(...), "
-        f"fit.units); received {described(value)}."
+        "standardize must be True or False, private scales (dpfast.standardize(...), fit.units), "
+        f"or a public table (dpfast.like(...)); received {described(value)}."
     )
+
+
+def refuse_like(standardize: Any, what: str) -> None:
+    """Refuse a public table where units alone can be given."""
+    if isinstance(standardize, Like):
+        raise InvalidInput(
+            f"dpfast.like is for default fits; here are {what}. Estimate units once, with "
+            "dpfast.standardize, and pass these."
+        )

@@ -204,5 +204,5 @@ class GivenScaling:
     def in_place(self, spend: bool = True) -> None:
         """Rescale the request's records, without a charge."""
         units = self.released
-        self._request.rescale(units._units, units._coding)
+        self._request.rescale(units._units, units._coding, inner=self.inner)
         self._request.remarks, self._request.few_complete = units.warnings, units._uncounted

@@ -6011,6 +6011,22 @@ LEAST_SQUARES = (
         "n_hidden = 0",
     ),
     plant(
+        "private-rows-taken-for-public",
+        "units and whitening are those of the private rows, for which nothing was paid",
+        "dpfast/regression/like_fit.py",
+        ("tests/scaling/test_like.py::test_the_start_is_of_the_public_rows_alone",),
+        "rows = self._public.rows_for(Ledger(UNLIMITED))",
+        "rows = self.rows_for(Ledger(UNLIMITED))",
+    ),
+    plant(
+        "a-public-request-of-private-records",
+        "the public request keeps the records of the private one",
+        "dpfast/scaling/like.py",
+        ("tests/scaling/test_like.py::test_the_start_is_of_the_public_rows_alone",),
+        "        same = request.records.names == private.records.names\n",
+        "        request.records = request.single = private.records\n        same = True\n",
+    ),
+    plant(
         "means-of-persons-taken-for-rows",
         "scores of persons and of weighted rows are taken to vary as the loss curves",
         "dpfast/regression/default_fit.py",

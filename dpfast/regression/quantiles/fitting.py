@@ -28,7 +28,9 @@ from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit, uses_default_fit
 from dpfast.regression.fit import NO_FORMULA, refuse_no_own_units
 from dpfast.regression.formula import read_formula
+from dpfast.regression.like_fit import default_fit
 from dpfast.regression.quantiles.results import QuantileFits
+from dpfast.scaling.like import Like
 from dpfast.scaling.standardize import checked_standardize
 from dpfast.scaling.standardized import Standardized
 
@@ -49,7 +51,7 @@ def fit_quantiles(
     privacy: Budget | float | tuple[float, float],
     schema: Schema | None = None,
     method: str | Method = "auto",
-    standardize: bool | Standardized | None = None,
+    standardize: bool | Standardized | Like | None = None,
     inference: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -140,7 +142,7 @@ def fit_quantiles(
     }
     fits: DefaultFit | MethodFits
     if is_default_fit:
-        fits = DefaultFit(request, losses, scale=terms.scale, **settings)
+        fits = default_fit(request, losses, scale=terms.scale, **settings)
     else:
         from dpfast.regression.method_fit import MethodFits
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.preconditioned import PreconditionedQueries
+from dpfast.curator.preconditioned import NO_CLIPPING, Linearization, PreconditionedQueries
 from dpfast.solvers.pcn.covariance import (
     bias_variance,
     one_sided_bias,
@@ -36,13 +37,34 @@ from dpfast.solvers.pcn.local import (
 from dpfast.solvers.pcn.plan import MAX_STEPS, TINY, BudgetAllocation, Setting
 from dpfast.solvers.pcn.problem import RegressionScores
 from dpfast.solvers.pcn.result import Scores, SolverResult
-from dpfast.solvers.pcn.rounds import Run, preliminary_rounds
+from dpfast.solvers.pcn.rounds import Pilot, Run, preliminary_rounds
 from dpfast.solvers.pcn.score_norms import ScoreClipping, clipping_norm
 from dpfast.solvers.pcn.steps import AveragedNewton, NewtonSolution
 from dpfast.solvers.pcn.stopping import StoppingRule
 from dpfast.solvers.pcn.weights import RowLimits, leverage_weights
 
 Array = NDArray[np.float64]
+Progress = Callable[[int, int], None]
+
+
+class Preparation(NamedTuple):
+    """What the Newton steps start from: whitened rows, the curvature and limits of rows."""
+
+    run: Run
+    initial: InitialEstimate
+    local: LocalCurvature
+    whitening: LocalWhitening
+    limits: RowLimits
+
+    @property
+    def steep_rows(self) -> PreconditionedQueries:
+        """Rows whitened by the curvature."""
+        return self.run.rows.mapped(self.whitening.whiten)
+
+    @property
+    def at(self) -> Linearization:
+        """Where the steps start."""
+        return self.local.at._replace(theta=self.whitening.unwhiten @ self.local.at.theta)
 
 
 def fit_pcn(
@@ -51,7 +73,7 @@ def fit_pcn(
     allocation: BudgetAllocation,
     inference: bool,
     iterates: list[Array],
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     initial: InitialEstimate | None = None,
 ) -> SolverResult:
     """Estimate the coefficients within a budget.
@@ -65,29 +87,56 @@ def fit_pcn(
         initial = initial_estimate(
             rows, setting, allocation.budgets(setting.query_counts, max_rounds)
         )
-    run, mapping = begin(initial, setting, allocation, has_start), initial.mapping
+    run = begin(initial, setting, allocation, has_start)
+    report = reporter(iterates, initial.mapping, progress)
+    start = initial.theta
+    if run.intercept is not None and loss.link == "identity":
+        start = start + loss.level_shift * initial.scale * run.intercept
+    report(start, 0)
+    pilot = preliminary_rounds(run, start, initial.scale, lambda theta: report(theta, 0))
+    return newton_steps(prepare(run, initial, pilot, report), inference, iterates, progress)
+
+
+def reporter(
+    iterates: list[Array], mapping: Array, progress: Progress | None
+) -> Callable[[Array, int], None]:
+    """Return what notes each point, in the design's columns, and each step that is done."""
 
     def report(theta: Array, done: int) -> None:
         iterates.append(mapping @ theta)
         if progress is not None and done:
             progress(done, MAX_STEPS)
 
-    start = initial.theta
-    if run.intercept is not None and loss.link == "identity":
-        start = start + loss.level_shift * initial.scale * run.intercept
-    report(start, 0)
-    pilot = preliminary_rounds(run, start, initial.scale, lambda theta: report(theta, 0))
+    return report
+
+
+def prepare(
+    run: Run, initial: InitialEstimate, pilot: Pilot, report: Callable[[Array, int], None]
+) -> Preparation:
+    """Whiten rows by the curvature at the pilot estimate, and limit rows far from the others."""
     local = local_curvature(run, pilot, report)
     whitening = first_preconditioner(run, local, initial)
     if whitening:
         local = local._replace(budget=run.budgets(pilot.rounds, local.sampled, again=False))
     else:
         whitening = local_preconditioner(run, local)
-    mapping = mapping @ whitening.whiten
-    steep_rows = run.rows.mapped(whitening.whiten)
-    at = local.at._replace(theta=whitening.unwhiten @ local.at.theta)
-    limits = leverage_weights(run, local, whitening, steep_rows, at)
-    clipping = clipping_norm(run, local, limits, steep_rows, at)
+    prepared = Preparation(run, initial, local, whitening, RowLimits(NO_CLIPPING))
+    limits = leverage_weights(run, local, whitening, prepared.steep_rows, prepared.at)
+    return prepared._replace(limits=limits)
+
+
+def newton_steps(
+    prepared: Preparation,
+    inference: bool,
+    iterates: list[Array],
+    progress: Progress | None,
+    clipping: ScoreClipping | None = None,
+) -> SolverResult:
+    """Take the steps with scores of the chosen clipping norm, and return the estimate."""
+    run, initial, local, whitening, limits = prepared
+    mapping = initial.mapping @ whitening.whiten
+    steep_rows, at = prepared.steep_rows, prepared.at
+    clipping = clipping or clipping_norm(run, local, limits, steep_rows, at)
     solution = AveragedNewton(
         RegressionScores(steep_rows, at, limits.row_clipping),
         at.theta,
@@ -95,7 +144,12 @@ def fit_pcn(
         stopping_rule(run, local, whitening, limits.exponent, clipping),
         curvature_model(run, local, whitening),
         inference,
-    ).solve(local.budget.steps, report, local.last_score, clipping.first_score)
+    ).solve(
+        local.budget.steps,
+        reporter(iterates, mapping, progress),
+        local.last_score,
+        clipping.first_score,
+    )
     return finalize(run, initial, mapping, local, whitening, limits, clipping, solution)
 
 

@@ -73,19 +73,22 @@ class NormHistogram(NamedTuple):
     octave_noise: float = 0.0
     #: Whether the first of them is before the mode.
     before_mode: bool = True
+    #: Share of the records in all bins, and its noise.
+    counted: tuple[float, float] = (1.0, 0.0)
 
     @staticmethod
     def from_noisy_shares(
         shares: Array, noise_scale: float, per_octave: int, unit: float = 1.0
     ) -> NormHistogram:
         """Detect the bins above their noise: single ones, and runs around the mode."""
+        counted = float(np.add.reduce(shares)), noise_scale * len(shares) ** 0.5
         shares, upper, midpoints, octaves, before_mode = decisions.detect_bins(
             shares, noise_scale, per_octave, bin_edges(per_octave), unit,
             SINGLE_BIN_SDS, NEIGHBOUR_SDS, RUN_LENGTH, TAIL_OCTAVES,
         )  # fmt: skip
         undetected, octave_noise = SINGLE_BIN_SDS * noise_scale, noise_scale * per_octave**0.5
         return NormHistogram(
-            shares, upper, midpoints, undetected, octaves, octave_noise, before_mode
+            shares, upper, midpoints, undetected, octaves, octave_noise, before_mode, counted
         )
 
     @property
