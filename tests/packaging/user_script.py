@@ -72,11 +72,8 @@ NAMES: list[object] = [
     dpfast.fit,
     dpfast.fit_formula,
     dpfast.fit_many,
-<<<<<<< HEAD
     dpfast.regression.fit_sparse,
-=======
     dpfast.like,
->>>>>>> aa10d4a7 (A public table gives a fit its units, whitening and start)
     dpfast.fit_quantiles,
     dpfast.minimize,
     dpfast.nonprivate_fit,
