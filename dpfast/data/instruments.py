@@ -39,7 +39,8 @@ def equations_of(formula: Any) -> Equations:
     if len(parts) != 2:
         raise InvalidInput(
             "formula must be text with one bar, 'y ~ x + w | z + w': regressors, and after the bar "
-            f"the instruments with the exogenous regressors; received {described(formula)}."
+            f"the instruments with the exogenous regressors; received {described(formula)}. Levels "
+            "to absorb are written in both parts, C(state, levels=[...])."
         )
     left = parts_at("~", parts[0])[0]
     written = Equations(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.centred_powers import basis_of_terms
 from dpfast.regression.default_fit import preconditioned_rows, subsample_size
+from dpfast.regression.design_basis import with_contrasts
 from dpfast.regression.formula import table_source, term_records
 from dpfast.scaling.budget import refuse_too_few_records
 from dpfast.scaling.private import plan_scaling
@@ -59,6 +61,19 @@ WEAK_TOGETHER = (
     "(conditional first-stage F = {:.1f}). Estimates are biased towards least squares, "
     "and their intervals may not cover. Use instruments that move them apart, or one endogenous "
     "regressor."
+)
+
+#: First-stage F above which the bias of one instrument is below 5% of that of least squares
+#: (Montiel Olea and Pflueger 2013), and part of a standard error by which the Anderson-Rubin
+#: statistic may reach beyond the interval.  Of six tables (`bench.instruments`) one covers .80 with
+#: F = 17: it warns in 90% of samples.  One that covers .97 with F = 31 does in 23%, and stronger
+#: instruments in none.
+STRONG, BEYOND = 37.4, 0.25
+
+NEARLY_WEAK = (
+    "the Anderson-Rubin statistic reaches beyond conf_int() by {:.2g} standard errors: instruments "
+    "are not strong enough (first-stage F = {:.1f}) for standard errors, and conf_int() may not "
+    "cover. Use anderson_rubin()."
 )
 
 CLIPPED = (
@@ -99,7 +114,8 @@ def two_stage(
     formula : str
         ``"y ~ x + w | z + w"``: regressors, and after the bar the instruments, which include the
         exogenous regressors (as in ivreg and AER).  Terms are those of :func:`dpfast.fit`:
-        ``log(wage)``, ``I(age**2)``, ``C(region, levels=["north", "south"])``, products.
+        ``log(wage)``, ``I(age**2)``, ``C(region, levels=["north", "south"])``, products.  Fixed
+        effects are levels in both parts: of 100 levels, 60,000 records at mu = 1.
     table : DataFrame of pandas, polars or Dask, Arrow table, mapping to arrays, path or Source
         As for a formula of :func:`dpfast.fit`; a record with an entry that is not finite
         contributes zero and counts in n.  :func:`dpfast.records` adds weights, persons and
@@ -218,6 +234,7 @@ class _Plan(Analysis[TwoStage]):
         if request.fit_intercept and request.terms is not None:
             used = np.isin(np.arange(1, request.dimension), columns.all)
             basis = basis_of_terms(request.terms, units.centres, units.spreads, used)
+            basis = with_contrasts(request, basis, units)
         exogenous, excluded, endogenous = columns
         if (
             basis is None
@@ -243,7 +260,7 @@ class _Plan(Analysis[TwoStage]):
             known = known.representable(params, shown_names)
             tests = answers.tests(request.n)
             curve = _curve(answers, request, float(matrix[-1, -1]))
-        return TwoStage(
+        result = TwoStage(
             params=params,
             bse=np.sqrt(known.matrix.diagonal()),
             degrees_of_freedom=known.degrees_of_freedom(np.eye(len(shown))),
@@ -259,6 +276,7 @@ class _Plan(Analysis[TwoStage]):
             warnings=known.remarks,
             curve=curve,
         )
+        return replace(result, warnings=(*result.warnings, *_nearly_weak(result)))
 
     def _natural(self, answers: Answers, shown: list[int]) -> tuple[Array, Covariance, Array]:
         """Map the regressors' coefficients to original units; return them and the map."""
@@ -274,6 +292,13 @@ class _Plan(Analysis[TwoStage]):
         covariance = matrix @ estimate.covariance @ matrix.T
         known = Covariance(covariance, 0, np.zeros(len(params)), remarks, spread)
         return params, known, matrix
+
+
+def _nearly_weak(result: TwoStage) -> list[str]:
+    """Warn if the Anderson-Rubin interval shows that standard errors are too small."""
+    if not WEAK <= result.first_stage_f < STRONG or not (beyond := result._beyond()) > BEYOND:
+        return []
+    return [NEARLY_WEAK.format(beyond, result.first_stage_f)]
 
 
 def _positions(roles: Roles, fit_intercept: bool) -> Columns:

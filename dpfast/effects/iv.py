@@ -92,8 +92,29 @@ class TwoStage(Result):
             raise InferenceUnavailable(
                 f"anderson_rubin is of one endogenous regressor; there are {self.endogenous}."
             )
-        centre, unit, (distances, statistics, freedom) = self.curve
-        not_rejected = np.flatnonzero(statistics <= chdtri(freedom, 1.0 - level))
+        statistics, freedom = self.curve[2][1:]
+        return self._ends(statistics <= chdtri(freedom, 1.0 - level))
+
+    def _beyond(self) -> float:
+        """Return by how many standard errors the Anderson-Rubin statistic reaches too far.
+
+        That is how far beyond ``conf_int()`` the coefficient lies at which the statistic is above
+        its minimum by the 95% point of chi-squared.  With strong instruments, of any number, it is
+        nearly 0.
+        """
+        if self.curve is None:
+            return math.nan
+        statistics = self.curve[2][1]
+        ends = self._ends(statistics - statistics.min() <= chdtri(1, 0.05))
+        j = self.names.index(self.endogenous[0])
+        outside = (ends - self.conf_int()[j]) / self.bse[j]
+        return max(-float(outside[0]), float(outside[1]))
+
+    def _ends(self, accepted: Array) -> Array:
+        """Return the ends of the accepted coefficients; infinite at an end of the grid."""
+        assert self.curve is not None
+        centre, unit, (distances, _, _) = self.curve
+        not_rejected = np.flatnonzero(accepted)
         if not not_rejected.size:
             return np.array([math.nan, math.nan])
         ends = centre + unit * distances[[not_rejected[0], not_rejected[-1]]]

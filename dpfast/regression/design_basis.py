@@ -40,7 +40,7 @@ def design_basis(
         return None
     if request.fit_intercept and request.terms is not None:
         basis = basis_of_terms(request.terms, *scales, estimated[1:])
-        basis = basis if units is None else _contrasts(request, basis, units)
+        basis = basis if units is None else with_contrasts(request, basis, units)
     if basis is None and not estimated.all():
         basis = np.eye(len(names))
     return None if basis is None else basis[:, estimated]
@@ -64,7 +64,7 @@ def _scales(
     return centres, spreads
 
 
-def _contrasts(request: FitRequest, basis: Array | None, units: Standardized) -> Array | None:
+def with_contrasts(request: FitRequest, basis: Array | None, units: Standardized) -> Array | None:
     """Take orthonormal contrasts of declared levels in place of their indicators."""
     for levels in levels_of(request):
         if not levels.spans_all or levels.levels < 3:
