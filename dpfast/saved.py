@@ -24,6 +24,7 @@ from dpfast.effects.results import TreatmentEffect
 from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.rows import FormulaRows, NewRows, OffsetRows, SomeColumns
 from dpfast.inference.base import Result
+from dpfast.inference.baseline import Baseline
 from dpfast.inference.composition import Charge, Maximum, Prepaid, Rows, Sum, adds_up
 from dpfast.inference.degrees import DEFAULT_LEVEL, Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
@@ -78,7 +79,7 @@ _KINDS: dict[str, Any] = {
     for kind in (
         GDP, ZCDP, PureDP, ApproxDP, Guarantee, Charge, Sum, Maximum, Rows, Prepaid, Covariance,
         VarianceNoise, Curvature, NewRows, FormulaRows, OffsetRows, SomeColumns, NaturalRows,
-        Coding, Main, Arithmetic, Spline, Numeric, Categorical, Binary, Released,
+        Coding, Main, Arithmetic, Spline, Numeric, Categorical, Binary, Released, Baseline,
         PrefixNoise, ReleasedSums, *RESULTS,
     )
 }  # fmt: skip
@@ -90,7 +91,7 @@ _FIT = {
     "linked": "_linked", "fit_intercept": "_fit_intercept",
     "free_scale": "_free_scale", "rows": "_new_rows", "missing": "_missing",
     "remarks": "_of_units", "predictor": "_predictor", "largest_mean": "_largest_mean",
-    "reads": "reads", "coded": "_coded", "scale": "_scale",
+    "reads": "reads", "coded": "_coded", "scale": "_scale", "baseline": "_baseline",
 }  # fmt: skip
 
 
@@ -250,6 +251,8 @@ def _plain(value: Any) -> Any:
         return {"map": [[_plain(key), _plain(entry)] for key, entry in value.items()]}
     if type(value) is Fit:
         arguments = {name: vars(value).get(at, getattr(value, at)) for name, at in _FIT.items()}
+        if value._baseline is None:
+            del arguments["baseline"]
         return {"is": "Fit"} | {name: _plain(entry) for name, entry in arguments.items()}
     if _KINDS.get(type(value).__name__) is not type(value):
         raise InvalidInput(
@@ -281,8 +284,9 @@ def _read(content: Any) -> Any:
     arguments = {name: _read(entry) for name, entry in content.items() if name != "is"}
     if content["is"] == "Fit":
         coded, scale = arguments.pop("coded"), arguments.pop("scale")
+        baseline = arguments.pop("baseline", None)
         fit = Fit(**arguments)
-        fit._coded, fit._scale = coded, scale
+        fit._coded, fit._scale, fit._baseline = coded, scale, baseline
         return fit
     kind = _KINDS[content["is"]]
     fields_written = [name for name in _names_of(kind) if name in arguments or name not in OPTIONAL]

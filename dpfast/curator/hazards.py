@@ -1,10 +1,10 @@
-"""Scores of proportional hazards: rows that are made of one record each and of releases (T7)."""
+"""Scores of proportional hazards: rows that are made of one record each and of releases (T13)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ LARGEST = 100.0
 #: Records of whose scores a copy is in memory at a time.
 RECORDS_AT_A_TIME = 1 << 12
 
+#: Most numbers of rows that are kept for the next query: 8 MB.
+MAX_KEPT = 1 << 20
+
 
 class MadeRows(Wrapped):
     """Rows that a function makes of the records in every query, each beside a response of 1.
@@ -36,13 +39,22 @@ class MadeRows(Wrapped):
         super().__init__(records)
         self.names, self.coding = None, None
         self.n_covariates, self._make = columns, make
+        self._kept: list[tuple[Covariates, Array]] | None = None
         sizes = [range(0, size, RECORDS_AT_A_TIME) for size in records.block_sizes]
         self.block_sizes = tuple([
             min(RECORDS_AT_A_TIME, firsts.stop - first) for firsts in sizes for first in firsts
         ])  # fmt: skip
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Yield the rows of some records at a time."""
+        """Yield the rows of some records at a time; few rows are made once."""
+        if self.n * self.n_covariates > MAX_KEPT:
+            yield from self._made()
+            return
+        if self._kept is None:
+            self._kept = [*self._made()]
+        yield from self._kept
+
+    def _made(self) -> Iterator[tuple[Covariates, Array]]:
         raw, units = self._raw.uncoded
         for all_X, all_y in raw.blocks():
             for first in range(0, len(all_y), RECORDS_AT_A_TIME):
@@ -58,16 +70,71 @@ class MadeRows(Wrapped):
                 yield rows, ones
 
 
+class FollowUp(NamedTuple):
+    """Times of rows: at risk from ``entry`` to ``time``, with an event then or without, by stratum.
+
+    The response of a record is the number of its row here, so whatever is made of a record is made
+    of its own row.  ``time`` is NaN where the row is incomplete.
+    """
+
+    time: Array
+    event: NDArray[np.bool_]
+    entry: Array | None = None
+    stratum: NDArray[np.int64] | None = None
+    n_strata: int = 1
+
+    @staticmethod
+    def of(
+        time: Array,
+        event: Array,
+        entry: Array | None = None,
+        stratum: NDArray[np.int64] | None = None,
+        n_strata: int = 1,
+    ) -> FollowUp:
+        """Join columns of one length; rows with a wrong value are incomplete."""
+        start = 0.0 if entry is None else entry
+        with np.errstate(all="ignore"):
+            in_order = (start < time) | ((time == 0.0) & (start == 0.0))
+            usable = (start >= 0.0) & in_order & (time < np.inf)
+            usable &= (event == 0.0) | (event == 1.0)
+        if stratum is not None:
+            usable &= stratum >= 0
+        return FollowUp(np.where(usable, time, np.nan), event == 1.0, entry, stratum, n_strata)
+
+    @property
+    def responses(self) -> Array:
+        """Number of each row, NaN of incomplete ones."""
+        return np.where(np.isnan(self.time), np.nan, np.arange(float(len(self.time))))
+
+    def rows(self, y: Array) -> FollowUp:
+        """Return the rows of records with these responses."""
+        numbers = y if y.ndim == 1 else y[:, 0]
+        missing = np.isnan(numbers)
+        at = np.where(missing, 0.0, numbers).astype(np.int64)
+        time = np.where(missing, np.nan, self.time[at])
+        beside = [None if column is None else column[at] for column in self[2:4]]
+        return FollowUp(time, self.event[at], *beside, self.n_strata)
+
+    def by_stratum(self, parts: Array) -> Array:
+        """Put parts of intervals into the columns of each row's own stratum."""
+        if self.stratum is None:
+            return parts
+        columns = np.zeros((len(parts), self.n_strata, parts.shape[1]))
+        columns[np.arange(len(parts)), self.stratum] = parts
+        return columns.reshape(len(parts), -1)
+
+
 class AtRisk:
     """Queries about persons at risk until an event or until follow-up ends.
 
-    Responses are the times of :func:`signed_times`.  ``weigh`` multiplies the weights of records.
+    Responses are those of ``people``.  ``weigh`` multiplies the weights of records.
     """
 
     def __init__(
         self,
         records: Records,
         subsample: Records | None,
+        people: FollowUp,
         cuts: Array,
         ledger: Ledger,
         noise: NoiseSource,
@@ -75,38 +142,40 @@ class AtRisk:
         unit: float | None = None,
         weigh: float = 0.0,
     ) -> None:
-        self._records, self._subsample = records, subsample
+        self._records, self._subsample, self._people = records, subsample, people
         self._cuts, self._unit, self._weigh = cuts, unit, weigh
         self._settings = ledger, noise, threads
-        self.intervals, self.n = len(cuts) - 1, records.n
+        self.intervals, self.n = people.n_strata * (len(cuts) - 1), records.n
+        self._last: tuple[Array, PreconditionedQueries] | None = None
 
     def sample(self) -> AtRisk:
         """Return queries about the secret sample if there is one, else about all."""
         if self._subsample is None:
             return self
-        records = self._subsample, None, self._cuts
+        records = self._subsample, None, self._people, self._cuts
         return AtRisk(*records, *self._settings, self._unit, self._weigh)
 
-    def exposures(self, bound: float, mu: float) -> Answer:
-        """Release the mean part of each interval that persons are at risk; ``mu`` (claim T7)."""
-        rows = self._rows(self.intervals, partial(exposures_of, self._cuts, self._unit))
-        answer: JointAnswer = rows.clipped(score_of_rows(rows), bound, mu)
-        return answer.gradient
+    def exposures(self, bound: float, tie: float, mu: float) -> Answer:
+        """Release the mean part of each interval that persons are at risk; ``mu`` (claim T13).
 
-    def ties(self, mu: float) -> Answer:
-        """Release the share of records with an event exactly at a cut; costs ``mu`` (claim T7)."""
-        rows = self._rows(1, partial(ties_of, self._cuts))
-        answer: JointAnswer = rows.clipped(score_of_rows(rows), 1.0, mu)
+        With a positive ``tie`` the last entry is this multiple of the share with an event exactly
+        at a cut.
+        """
+        make = partial(exposures_of, self._people, self._cuts, self._unit, tie)
+        rows = self._rows(self.intervals + (tie > 0.0), make)
+        answer: JointAnswer = rows.clipped(score_of_rows(rows), bound, mu)
         return answer.gradient
 
     def events(self) -> PreconditionedQueries:
         """Make queries about interval and covariates of events."""
-        return self._rows(self._columns, partial(events_of, self._cuts))
+        return self._rows(self._columns, partial(events_of, self._people, self._cuts))
 
     def scores(self, params: Array) -> PreconditionedQueries:
         """Make queries about scores at these coefficients."""
-        make = partial(person_scores, self._cuts, self._unit, params)
-        return self._rows(self._columns, make, params)
+        if self._last is None or not np.array_equal(self._last[0], params):
+            make = partial(person_scores, self._people, self._cuts, self._unit, params)
+            self._last = params, self._rows(self._columns, make, params)
+        return self._last[1]
 
     @property
     def _columns(self) -> int:
@@ -138,76 +207,71 @@ def score_of_rows(rows: PreconditionedQueries) -> Linearization:
     return Linearization(np.zeros(rows.dimension), LeastSquares())
 
 
-def signed_times(time: Array, event: Array) -> Array:
-    """Join times and events: times without an event have a minus sign; NaN where a value is wrong.
+def exposures_of(
+    people: FollowUp, cuts: Array, unit: float | None, tie: float, X: Array, y: Array
+) -> Array:
+    """Return the part of each interval that a person is at risk, until the middle of a unit.
 
-    A time of zero has its sign, too.
+    With a positive ``tie``, this number if an event is exactly at a cut, and else 0, follows.
     """
-    with np.errstate(all="ignore"):
-        usable = (time >= 0.0) & ((event == 0.0) | (event == 1.0))
-        return np.where(usable, np.copysign(time, event - 0.5), np.nan)
+    rows = people.rows(y)
+    parts = rows.by_stratum(at_risk(rows, cuts, 0.5 * (unit or 0.0)))
+    if not tie:
+        return parts
+    at = (rows.time[:, None] == cuts[1:]).any(axis=1) & rows.event
+    return np.column_stack([parts, tie * at])
 
 
-def _times(y: Array) -> tuple[Array, Array]:
-    """Return times and events of responses."""
-    signed = y if y.ndim == 1 else y[:, 0]
-    return np.abs(signed), np.where(np.isnan(signed), np.nan, 1.0 - np.signbit(signed))
-
-
-def exposures_of(cuts: Array, unit: float | None, X: Array, y: Array) -> Array:
-    """Return the part of each interval that a person is at risk, until the middle of a unit."""
-    return earlier(*_times(y), cuts, 0.5 * (unit or 0.0))
-
-
-def ties_of(cuts: Array, X: Array, y: Array) -> Array:
-    """Return 1 if an event is exactly at a cut."""
-    time, event = _times(y)
-    at = (time[:, None] == cuts[1:]).any(axis=1) * intervals(time, event, cuts)[0].sum(axis=1)
-    return np.asarray(at[:, None])
-
-
-def events_of(cuts: Array, X: Array, y: Array) -> Array:
+def events_of(people: FollowUp, cuts: Array, X: Array, y: Array) -> Array:
     """Return the interval of an event, and its covariates; zeros without an event."""
-    events = intervals(*_times(y), cuts)[0]
-    return np.hstack([events, X * events.sum(axis=1)[:, None]])
+    rows = people.rows(y)
+    events = event_intervals(rows, cuts)
+    return np.hstack([rows.by_stratum(events), X * events.sum(axis=1)[:, None]])
 
 
-def person_scores(cuts: Array, unit: float | None, params: Array, X: Array, y: Array) -> Array:
+def person_scores(
+    people: FollowUp, cuts: Array, unit: float | None, params: Array, X: Array, y: Array
+) -> Array:
     """Return persons' scores at these coefficients."""
-    time, event = _times(y)
-    events, risk = intervals(time, event, cuts)
-    before, last = risk, None
+    rows = people.rows(y)
+    events, risk, last = event_intervals(rows, cuts), at_risk(rows, cuts), None
     if unit is not None:
-        before = earlier(time, event, cuts, unit)
-        last = risk - before
-    return scores_of(X, events, before, params, last, None if y.ndim == 1 else y[:, 2])
+        before = at_risk(rows, cuts, unit)
+        risk, last = before, risk - before
+    return scores_of(X, rows, events, risk, params, last, None if y.ndim == 1 else y[:, 2])
 
 
-def intervals(time: Array, event: Array, cuts: Array) -> tuple[Array, Array]:
-    """Compute the interval of each person's event, and the part of each interval at risk.
+def event_intervals(rows: FollowUp, cuts: Array) -> Array:
+    """Return 1 in the interval of each row's event, else 0; NaN of incomplete rows.
 
     An interval includes its end, and the first one its beginning.
     """
-    with np.errstate(all="ignore"):
-        usable = np.isfinite(time) & ((event == 0.0) | (event == 1.0))
-        risk = np.where(usable, time, np.nan)[:, None] - cuts[:-1]
-        risk /= np.diff(cuts)
-        np.clip(risk, 0.0, 1.0, out=risk)
-        events = np.zeros(risk.shape)
-        came = np.flatnonzero((event == 1.0) & (time >= cuts[0]) & (time <= cuts[-1]))
-        events[came, np.searchsorted(cuts[1:], time[came])] = 1.0
-        events[~usable] = np.nan
-        return events, risk
+    events = np.zeros((len(rows.time), len(cuts) - 1))
+    came = np.flatnonzero(rows.event & (rows.time <= cuts[-1]))
+    events[came, np.searchsorted(cuts[1:], rows.time[came])] = 1.0
+    events[np.isnan(rows.time)] = np.nan
+    return events
 
 
-def earlier(time: Array, event: Array, cuts: Array, length: float) -> Array:
-    """Compute the parts at risk until a length of time before an event."""
+def at_risk(rows: FollowUp, cuts: Array, length: float = 0.0) -> Array:
+    """Compute the part of each interval at risk, until this length of time before an event."""
+    end = rows.time - length * rows.event
+    if rows.entry is None:
+        return _passed(end, cuts)
+    return _passed(np.maximum(end, rows.entry), cuts) - _passed(rows.entry, cuts)
+
+
+def _passed(time: Array, cuts: Array) -> Array:
+    """Compute the part of each interval that has passed at a time."""
     with np.errstate(all="ignore"):
-        return intervals(time - length * (event == 1.0), event, cuts)[1]
+        passed = time[:, None] - cuts[:-1]
+        passed /= np.diff(cuts)
+        return np.clip(passed, 0.0, 1.0, out=passed)
 
 
 def scores_of(
     X: Array,
+    rows: FollowUp,
     events: Array,
     risk: Array,
     params: Array,
@@ -216,23 +280,26 @@ def scores_of(
 ) -> Array:
     """Compute each person's score ``(d_k - h_k)_k`` and ``x sum_k (d_k - h_k)``.
 
-    h_k are their expected events: a piecewise exponential model (Holford 1980).
+    h_k are their expected events: a piecewise exponential model (Holford 1980).  The intervals of
+    each stratum have hazards of their own.
 
     ``last`` holds the parts of intervals within one unit, in which the event came.  Then d_k is
     the part of interval k in the hazard x of that unit, times ``x / (exp(x) - 1)``.  And h_k are
     the expected events before it (the likelihood of an event between two times).
     """
-    K = events.shape[1]
+    K = events.shape[1] * rows.n_strata
+    baseline = params[:K].reshape(rows.n_strata, -1)
     with np.errstate(all="ignore"):
         predictor = np.zeros(len(X)) if offset is None else offset
         for column, slope in zip(
             X.T, params[K:], strict=True
         ):  # by column: no row depends on another
             predictor = predictor + slope * column
-        hazards = np.clip(predictor[:, None] + params[:K], None, LARGEST)
+        own = baseline if rows.stratum is None else baseline[rows.stratum]
+        hazards = np.minimum(predictor[:, None] + own, LARGEST)
         if last is not None:
             parts = last * np.exp(np.maximum(hazards, -LARGEST))
             total = parts.sum(axis=1)
             events = parts * np.where(total > 0.0, 1.0 / np.expm1(total), total)[:, None]
         residuals = events - risk * np.exp(hazards)
-        return np.hstack([residuals, X * residuals.sum(axis=1)[:, None]])
+        return np.hstack([rows.by_stratum(residuals), X * residuals.sum(axis=1)[:, None]])

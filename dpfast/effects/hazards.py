@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import positive
-from dpfast.curator.answers import Answer, JointAnswer
-from dpfast.curator.hazards import LARGEST, AtRisk, score_of_rows, signed_times
+from dpfast.curator.answers import JointAnswer
+from dpfast.curator.hazards import LARGEST, AtRisk, FollowUp, score_of_rows
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.data.columns import library, number_columns
 from dpfast.data.files.headers import is_paths, is_text_or_whole
 from dpfast.data.files.lazy import lazy_table
-from dpfast.data.formula import terms_of
+from dpfast.data.formula import refuse_terms_of
 from dpfast.data.record_weights.columns_given import DASK
 from dpfast.data.schema import Schema
 from dpfast.data.source import Source
@@ -28,7 +28,7 @@ from dpfast.fit_requests.request import (
     FitRequest,
     hide_row_details,
 )
-from dpfast.fit_requests.rows import NewRows
+from dpfast.inference.baseline import Baseline, part_of
 from dpfast.inference.degrees import Covariance, VarianceNoise, nothing_known
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import Budget
@@ -55,7 +55,7 @@ Array = NDArray[np.float64]
 #: it the curvature of the likelihood may differ too much from the one released.
 LONGEST_STEP = 1.0
 
-#: Intervals at most; with more, some would hold too few events.
+#: Intervals of all strata at most; with more, some would hold too few events.
 MAX_INTERVALS = 50
 
 #: What belongs to records and has a meaning here.
@@ -64,6 +64,16 @@ TAKES = ("group", "each", "sample_weight", "offset")
 #: The result warns of whole units if the share of events at cuts is so many standard deviations of
 #: its noise above zero, and half a unit moves a ratio by more than this part of a standard error.
 DETECTED, MAX_UNIT_BIAS = 4.5, 0.25
+
+#: The result warns of directions in which the Hessian is noise if they have more than this part of
+#: the variance of a ratio (up to it intervals cover .96), and of scores that still point one way if
+#: a step along them would move a ratio by more than so many standard errors.
+MAX_HIDDEN, MAX_DRIFT = 0.1, 1.0
+
+STRATUM = (
+    "it is constant within a stratum, whose baseline hazard takes its place. Leave it out; a "
+    "product with another column ('x:z') may stay."
+)
 
 TIES = (
     "events lie at the cuts themselves: times seem to be recorded in whole units, which biases "
@@ -97,6 +107,8 @@ def cox(
     event: str,
     cuts: Any,
     unit: float | None = None,
+    entry: str | None = None,
+    strata: str | None = None,
     privacy: Budget | float | tuple[float, float],
     schema: Schema | None = None,
     ledger: Ledger | None = None,
@@ -106,8 +118,9 @@ def cox(
 
     The baseline hazard is constant within declared intervals; with about a dozen of them this is
     Cox's regression (Friedman 1982).  Baseline and ratios are estimated together, so the intervals
-    of the ratios allow for errors of the baseline.  Times in whole weeks, used as if exact, pull
-    ratios towards 0, as Breslow's treatment of ties does: declare their unit.
+    of the ratios allow for errors of the baseline; :meth:`dpfast.Fit.survival` gives its curve.
+    Times in whole weeks, used as if exact, pull ratios towards 0, as Breslow's treatment of ties
+    does: declare their unit.
 
     Parameters
     ----------
@@ -127,6 +140,12 @@ def cox(
         Public: times are whole units, rounded up, so an event happened within the unit that
         ends at its time.  The likelihood is that of interval censoring.  A person without an event
         was followed until the end of the unit.  If times are rounded down, add a unit.
+    entry : str, optional
+        The column of times at which persons came under observation (left truncation, or delayed
+        entry): before it they are not at risk.  The default is 0 for all.
+    strata : str, optional
+        A column whose levels have a baseline hazard each, with common ratios.  The schema declares
+        it Categorical or Binary: levels are public.  Strata times intervals are at most 50.
     schema : Schema, optional
         Ranges, to which columns are clipped, and levels.
     privacy, ledger, noise
@@ -142,7 +161,7 @@ def cox(
     -------
     ``privacy`` in total under replacement of one record, n public; of one person with all their
     rows where records have persons (C81).  A score is a function of its own record and of released
-    numbers (claim T7).  Column scales are claims D1 to D6.
+    numbers (claim T13).  Column scales are claims D1 to D6.
 
     Examples
     --------
@@ -156,7 +175,8 @@ def cox(
     (('drug',), True)
     """
     account = Account(privacy, ledger)
-    analysis = _Hazards(formula, table, schema, event, cuts, unit, account, noise)
+    columns = event, entry, strata
+    analysis = _Hazards(formula, table, schema, columns, cuts, unit, account, noise)
     request = analysis.request
     label = request.label("cox", f"intervals={analysis.intervals}")
     return run(analysis, label, request.memory_bytes(PERSON_COPIES, include_arrays=True))
@@ -191,8 +211,35 @@ def checked_unit(unit: Any, cuts: Array) -> float | None:
     return length
 
 
-def _read(formula: str, schema: Schema | None, table: Any, event: str) -> Source:
-    """Read covariates and times of a table; times without an event have a minus sign."""
+class _Columns(NamedTuple):
+    """Names of the columns beside the formula's, and the public levels of strata."""
+
+    event: str
+    entry: str | None
+    strata: str | None
+    levels: tuple[Any, ...]
+
+    @staticmethod
+    def checked(names: tuple[Any, Any, Any], schema: Any) -> _Columns:
+        """Check names of columns, and find the declared levels of strata."""
+        event, entry, strata = names
+        for name, argument in ((event, "event"), (entry, "entry"), (strata, "strata")):
+            if type(name) is not str and not (name is None and argument != "event"):
+                raise InvalidInput(
+                    f"{argument} must be the name of a column of the table; received "
+                    f"{described(name)}."
+                )
+        if strata is None:
+            return _Columns(event, entry, None, ())
+        from dpfast.tables.grouping import one_grouping
+
+        return _Columns(event, entry, *one_grouping(schema, strata))
+
+
+def _read(
+    formula: str, schema: Schema | None, table: Any, columns: _Columns
+) -> tuple[Source, FollowUp]:
+    """Read the covariates of a table, and times; responses are numbers of rows."""
     source = table_source(table)
     data = source.covariates
     in_files = is_paths(data) or is_text_or_whole(data) or lazy_table(data) is not None
@@ -202,22 +249,31 @@ def _read(formula: str, schema: Schema | None, table: Any, event: str) -> Source
             "pandas.read_parquet(path, columns=[...]), or table.compute() of Dask."
         )
     with hide_row_details(source.each):
-        terms = terms_of(formula, schema, data)
+        terms, coded, _ = of_table(formula, with_columns(source), schema)
         if not terms.coding.fit_intercept:
             raise InvalidInput("hazards of intervals include the intercept: leave '- 1' out.")
-        if event in terms.columns:
+        if columns.event in terms.columns:
             raise InvalidInput(
-                f"event = {described(event, text=True)} is a column of the formula, too: the "
-                "outcome cannot be a regressor. Leave it out there."
+                f"event = {described(columns.event, text=True)} is a column of the formula, too: "
+                "the outcome cannot be a regressor. Leave it out there."
             )
-        _, coded, _ = of_table(formula, with_columns(source), schema)
-        events, times = number_columns(data, [event])[:, 0], coded.response
-        if len(events) != len(times):
+        times, stratum = coded.response, None
+        names = [columns.event] if columns.entry is None else [columns.event, columns.entry]
+        beside = number_columns(data, names)
+        if len(beside) != len(times):
             raise InvalidInput(
                 "columns must be of one length; received lengths: "
-                f"{sorted({len(events), len(times)})}."
+                f"{sorted({len(beside), len(times)})}."
             )
-    return coded.but(response=signed_times(times, events))
+        if columns.strata is not None:
+            from dpfast.tables.grouping import levels_beside
+
+            assert schema is not None
+            refuse_terms_of(terms.coding, [columns.strata], STRATUM)
+            stratum = levels_beside(schema, columns.strata, data, times)
+    entries = None if columns.entry is None else beside[:, 1]
+    people = FollowUp.of(times, beside[:, 0], entries, stratum, max(1, len(columns.levels)))
+    return coded.but(response=people.responses), people
 
 
 class _PersonScores(NamedTuple):
@@ -250,7 +306,7 @@ class _PersonScores(NamedTuple):
         return released_norms(rows, mu, score_of_rows(rows), "score")
 
     def score(self, theta: Array, bound: float, mu: float, mu_meat: float = 0.0) -> JointAnswer:
-        """Release the mean score, clipped for each person: costs ``mu`` (claim T7)."""
+        """Release the mean score, clipped for each person: costs ``mu`` (claim T13)."""
         rows = self.rows(theta)
         return rows.clipped(score_of_rows(rows), bound, mu, mu_meat)
 
@@ -280,22 +336,28 @@ class _Hazards(Analysis[Fit]):
         formula: Any,
         table: Any,
         schema: Any,
-        event: Any,
+        columns: tuple[Any, Any, Any],
         cuts: Any,
         unit: Any,
         account: Account,
         noise: NoiseSource | None,
     ) -> None:
-        if type(formula) is not str or type(event) is not str:
-            wrong = formula if type(formula) is not str else event
+        if type(formula) is not str:
             raise InvalidInput(
-                "formula must be text, 'weeks ~ drug + age', and event the name of the column that "
-                f"is 1 where the event came; received {described(wrong)}."
+                f"formula must be text, 'weeks ~ drug + age'; received {described(formula)}."
             )
+        self._columns = _Columns.checked(columns, schema)
         self._cuts = checked_cuts(cuts)
-        self.intervals = len(self._cuts) - 1
+        self.n_strata = max(1, len(self._columns.levels))
+        self.intervals = (len(self._cuts) - 1) * self.n_strata
+        if self.intervals > MAX_INTERVALS:
+            raise InvalidInput(
+                f"{self.n_strata} strata of {len(self._cuts) - 1} intervals have "
+                f"{self.intervals} hazards; at most {MAX_INTERVALS} are estimated. Use fewer cuts, "
+                "or coarser strata."
+            )
         self._unit = checked_unit(unit, self._cuts)
-        source = _read(formula, schema, table, event)
+        source, self._people = _read(formula, schema, table, self._columns)
         with hide_row_details(source.each):
             self.request = request = FitRequest(
                 source, None, account, fit_intercept=True, noise=noise, takes=TAKES,
@@ -322,15 +384,14 @@ class _Hazards(Analysis[Fit]):
                 self._queries(left).refuse(queried.events())
 
     def _queries(self, mu: float) -> ScoreQueries:
-        """Divide a mu; times that may be whole units cost one more histogram."""
         p = self.request.n_covariates + self.intervals
-        return ScoreQueries(BudgetAllocation(self.request.n, p, mu), 2 + (self._unit is None))
+        return ScoreQueries(BudgetAllocation(self.request.n, p, mu))
 
     def _persons(self, weigh: float) -> AtRisk:
         request = self.request
         return AtRisk(
-            request.records, request.subsample, self._cuts, request.ledger, request.noise,
-            request.threads, self._unit, weigh,
+            request.records, request.subsample, self._people, self._cuts, request.ledger,
+            request.noise, request.threads, self._unit, weigh,
         )  # fmt: skip
 
     @property
@@ -358,8 +419,7 @@ class _Hazards(Analysis[Fit]):
         persons, queries = self._persons(weigh), self._queries(self.request.mu_left(self._mu))
         budget = queries.budgets(0)
         K = self.intervals
-        risk = persons.exposures(math.sqrt(K) * variation, budget.vector)
-        within = self._of_a_unit(persons, risk, budget.histogram)
+        risk, within = self._exposures(persons, variation, budget.vector)
         # the mean outer product of events' rows is the Hessian of the likelihood at the truth
         basis = self._basis()
         information = second_moments(persons.events().mapped(basis), budget)
@@ -381,68 +441,83 @@ class _Hazards(Analysis[Fit]):
         own = np.vstack([np.eye(K), np.zeros((q, K))])
         return np.hstack([own, np.vstack([np.tile(columns[0], (K, 1)), columns[1:]])])
 
-    def _start(self, risk: Answer, event_shares: Array) -> Array:
+    def _start(self, risk: Array, event_shares: Array) -> Array:
         """Return the logarithms of events by time at risk, of records with an average offset."""
         assert self.units is not None
         mean, spread = self.units._settings.get("offset", (0.0, 0.0))
         events = np.maximum(event_shares, 1.0 / self.request.n)
-        hazards = np.log(events / np.maximum(risk.value, risk.noise_scale))
+        hazards = np.log(events / risk)
         return np.clip(hazards - mean - 0.5 * spread**2, -LARGEST, LARGEST)
 
-    def _of_a_unit(self, persons: AtRisk, risk: Answer, mu: float) -> float:
-        """Estimate the share with an event in one unit, of persons at risk; 0 without ties."""
-        if self._unit is not None:
-            return 0.0
-        answer = persons.ties(mu)
-        share, noise = float(answer.value[0]), answer.noise_scale
-        if not share > DETECTED * noise:
-            return 0.0
-        reached = np.append(risk.value, 0.0)
-        at_cuts = float(np.sum(0.5 * (reached[:-1] + reached[1:])))
-        return share / max(at_cuts, share)
+    def _exposures(self, persons: AtRisk, variation: float, mu: float) -> tuple[Array, float]:
+        """Release parts at risk, and estimate the share of them with an event in one unit.
+
+        The share is 0 where times are not tied to the cuts.  An event at a cut counts as much as
+        all parts at risk, which makes the noise of either that of a query of its own.
+        """
+        length = len(self._cuts) - 1
+        tie = math.sqrt(length) if self._unit is None else 0.0
+        bound = math.sqrt(length + tie**2) * variation
+        answer = persons.exposures(bound, tie, mu)
+        risk, noise = answer.value[: self.intervals], answer.noise_scale
+        share = answer.value[-1] / tie if tie else 0.0
+        within = 0.0
+        if tie and share > DETECTED * noise / tie:
+            reached = np.pad(risk.reshape(self.n_strata, length), ((0, 0), (0, 1)))
+            at_cuts = float(np.sum(0.5 * (reached[:, :-1] + reached[:, 1:])))
+            within = float(share) / max(at_cuts, float(share))
+        return np.maximum(risk, noise), within
 
     def report(self, answers: _Estimate) -> Fit:
-        """Report the ratios in original units, without the baseline hazards."""
+        """Report ratios in original units, and the baseline at the centres of the covariates."""
         request, K = self.request, self.intervals
         assert request.coding is not None
-        scales = np.array([request.coding.columns[k].spread for k in request.column_names])
+        columns = [request.coding.columns[k] for k in request.column_names]
+        scales = np.array([1.0] * K + [column.spread for column in columns])
         solution, mapping, within = answers
-        to_own = mapping[K:] @ solution.back / scales[:, None]
-        slopes = mapping[K:] @ solution.theta / scales
-        covariance, remarks = to_own @ solution.variance @ to_own.T, []
-        if solution.n_hidden:
-            remarks.append(HIDDEN.format(solution.n_hidden, len(solution.theta)))
+        all_to_own = mapping @ solution.back / scales[:, None]
+        params = mapping @ solution.theta / scales
+        joint = all_to_own @ solution.variance @ all_to_own.T
+        to_own, slopes, covariance, remarks = all_to_own[K:], params[K:], joint[K:, K:], []
+        errors = np.sqrt(covariance.diagonal())
+        parts = mapping[:, solution.hidden], mapping[:, ~solution.hidden]
+        if (part_of(*[part[K:] for part in parts]) > MAX_HIDDEN).any():
+            hidden = int(np.count_nonzero(solution.hidden))
+            remarks.append(HIDDEN.format(hidden, len(solution.theta)))
         if solution.nonconvergence is not None:
-            remarks.append(NOT_CONVERGED.format(solution.bound))
+            drift = np.abs(to_own @ solution.nonconvergence)
+            if (drift > MAX_DRIFT * errors).any():
+                remarks.append(NOT_CONVERGED.format(solution.bound))
         if may_bias(solution.clipping_bias, solution.standard_error, len(solution.theta)):
             remarks.append(CUT_OFF)
         # bias if events are recorded half a unit too late
         shifts = 0.5 * within * np.abs(slopes)
-        if (shifts > MAX_UNIT_BIAS * np.sqrt(covariance.diagonal())).any():
+        if (shifts > MAX_UNIT_BIAS * errors).any():
             remarks.append(TIES)
         spread = VarianceNoise(None, 0.0, *solution.meat, request.n, to_own)
         known = Covariance(covariance, 0, np.zeros(len(slopes)), tuple(remarks), spread)
-        known = request.released_covariance(known, request.column_names)
         method = f"{solution.steps} noisy Newton steps on clipped scores of persons"
-        return self._fit(slopes, known, method, request.remarks)
+        fit = self._fit(slopes, known, method, request.remarks)
+        fit._baseline = Baseline(
+            self._cuts[1:], self._columns.levels, params[:K],
+            np.array([column.centre for column in columns]),
+            *[part / scales[:, None] for part in parts],
+            request.released_covariance(
+                Covariance(joint, 0, np.zeros(len(params)), (), spread._replace(units=all_to_own))
+            ),
+        )  # fmt: skip
+        return fit
 
     def _fit(
         self, slopes: Array, covariance: Covariance, method: str, remarks: tuple[str, ...]
     ) -> Fit:
         request, weights = self.request, self.request.record_weights
-        return Fit(
-            params=slopes,
-            names=request.column_names,
-            n_records=request.n,
-            model=f"proportional hazards with {self.intervals} intervals until {self._cuts[-1]:g}"
+        strata = "" if self._columns.strata is None else f" in {self.n_strata} strata"
+        model = (
+            f"proportional hazards with {self.intervals} intervals until {self._cuts[-1]:g}{strata}"
+            + (", from the time of entry" if self._columns.entry is not None else "")
             + ("" if weights is None else weights.description)
             + PERSON_MEANS_NOTE * (request.means and request.max_rows is None)
-            + ", target: log hazard ratios",
-            method=method,
-            privacy=request.guarantee(),
-            covariance=covariance,
-            iterates=np.array([np.zeros(len(slopes)), slopes]),
-            fit_intercept=False,
-            rows=NewRows(),
-            remarks=remarks,
+            + ", target: log hazard ratios"
         )
+        return request.fit_of_slopes(slopes, covariance, model, method, remarks)

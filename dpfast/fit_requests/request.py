@@ -518,6 +518,29 @@ class FitRequest:
             units[-1] *= self.coding.response_units()[1]
         return units
 
+    def fit_of_slopes(
+        self,
+        slopes: Array,
+        covariance: Covariance,
+        model: str,
+        method: str,
+        remarks: tuple[str, ...],
+    ) -> Fit:
+        """Make the result of an analysis that releases slopes alone, and predicts nothing."""
+        return Fit(
+            params=slopes,
+            names=self.column_names,
+            n_records=self.n,
+            model=model,
+            method=method,
+            privacy=self.guarantee(),
+            covariance=self.released_covariance(covariance, self.column_names),
+            iterates=np.array([np.zeros(len(slopes)), slopes]),
+            fit_intercept=False,
+            rows=NewRows(),
+            remarks=remarks,
+        )
+
     def _coefficient_names(self) -> tuple[str, ...]:
         names = self.column_names
         return ("intercept", *names) if self.fit_intercept else names

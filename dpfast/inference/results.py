@@ -18,6 +18,7 @@ from dpfast.models.losses import Array
 from dpfast.models.names import kind_of
 
 if TYPE_CHECKING:
+    from dpfast.inference.baseline import Baseline
     from dpfast.inference.rows import Coded, RowReader
 
 
@@ -73,6 +74,7 @@ class Fit(AfterFit):
     _predictor: Array | None = None
     _linked, _largest_mean = "", math.inf
     _scale: float | None = None
+    _baseline: Baseline | None = None
 
     def __init__(
         self,
@@ -413,6 +415,53 @@ class Fit(AfterFit):
                 "dpfast.Objective(loss, scale=dpfast.FreeScale(low, high)) has it estimated."
             )
         return float(self.params[-1])
+
+    def survival(
+        self, at: Any = None, level: float = 0.95, *, alpha: float | None = None
+    ) -> dict[str, Any]:
+        """Estimate the survival curve of a fit of :func:`dpfast.effects.cox` at some covariates.
+
+        Parameters
+        ----------
+        at : mapping of str to float, optional
+            Values of covariates, by the names of their coefficients, in the columns' own units.
+            The others are at their centres, which the fit released.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Columns of a table with a row for each cut (of each ``stratum``): ``time``,
+            ``cumulative_hazard``, ``survival``, ``conf_low`` and ``conf_high``.  The intervals are
+            of survival, symmetric for the logarithm of the cumulative hazard, which is linear
+            between cuts.  NaN where too few events were before a cut.
+
+        Raises
+        ------
+        InferenceUnavailable
+            For a fit without a baseline hazard.
+
+        Privacy
+        -------
+        Free: post-processing of what was released (claim T13).
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> weeks, ends = rng.exponential(1.0, 9_000), rng.uniform(0.0, 3.0, 9_000)
+        >>> table = {"weeks": np.minimum(weeks, ends), "died": 1.0 * (weeks <= ends)}
+        >>> table["drug"] = rng.integers(0, 2, 9_000)
+        >>> options = {"event": "died", "cuts": [0.5, 1.0, 2.0, 3.0], "privacy": 1.0}
+        >>> curve = dpfast.effects.cox("weeks ~ drug", table, **options).survival({"drug": 1})
+        >>> bool(abs(curve["survival"][1] - np.exp(-1.0)) < 0.1)
+        True
+        """
+        if self._baseline is None:
+            raise InferenceUnavailable(
+                "only a fit of dpfast.effects.cox that estimated something has a baseline hazard. "
+                "Curves by group without covariates are "
+                "dpfast.tables.distribution(...).survival(event)."
+            )
+        return self._baseline.survival(self.names, self.params, at, coverage(level, alpha))
 
     def _coefficients(self) -> Array:
         return self.params[:-1] if self._free_scale else self.params

@@ -18,7 +18,6 @@ from dpfast.data.source import records
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest
-from dpfast.fit_requests.rows import NewRows
 from dpfast.inference.degrees import Covariance, nothing_known
 from dpfast.inference.results import Fit
 from dpfast.models import LeastSquares
@@ -391,28 +390,17 @@ class _Absorbed(Analysis[Fit]):
             remarks = [*known.remarks, *remarks]
             method, _, _ = inner.method.partition(". Predictions keep")  # there are none
         covariance = Covariance(matrix, 0, unfinished, tuple(remarks), spread)
-        covariance = request.released_covariance(covariance, self.names)
         method = f"noisy means of levels in {len(SUM_SHARES)} rounds; {method}"
         return self._result(params, covariance, method, request.remarks)
 
     def _result(
         self, params: Array, covariance: Covariance, method: str, remarks: tuple[str, ...]
     ) -> Fit:
-        request = self.request
-        return Fit(
-            params=params,
-            names=self.names,
-            n_records=request.n,
-            model=f"LeastSquares(), target: the coefficients of ordinary least squares within the "
-            f"{self.n_levels} levels of {self._by}",
-            method=method,
-            privacy=request.guarantee(),
-            covariance=covariance,
-            iterates=np.array([np.zeros(len(params)), params]),
-            fit_intercept=False,
-            rows=NewRows(),
-            remarks=remarks,
+        model = (
+            "LeastSquares(), target: the coefficients of ordinary least squares within the "
+            f"{self.n_levels} levels of {self._by}"
         )
+        return self.request.fit_of_slopes(params, covariance, model, method, remarks)
 
     def _warnings(self, within: _Within) -> Iterator[str]:
         """Warn of dropped levels and regressors, from released numbers."""

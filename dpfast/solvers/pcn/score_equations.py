@@ -58,8 +58,8 @@ class ScoreSolution(NamedTuple):
     """Solution in whitened coordinates, and the covariance of its error.
 
     ``back`` maps coordinates in which a Newton step is the score to whitened ones; ``variance`` and
-    ``meat`` are of the former.  ``average`` is the mean of the points whose scores count, and of
-    these scores.
+    ``meat`` are of the former.  Of ``hidden`` whitened directions the Hessian shows noise alone.
+    ``average`` is the mean of the points whose scores count, and of these scores.
     """
 
     theta: Array
@@ -69,7 +69,7 @@ class ScoreSolution(NamedTuple):
     bound: float
     clipping_bias: float
     standard_error: float
-    n_hidden: int
+    hidden: NDArray[np.bool_]
     nonconvergence: Array | None
     steps: int
     average: NoisyScore
@@ -169,7 +169,7 @@ def solve_scores(
         bound=bound,
         clipping_bias=bias,
         standard_error=math.sqrt(float(meat.trace()) / (p * max(1, n - p)) + solution.noise**2),
-        n_hidden=int(np.count_nonzero(information.known <= 0.0)),
+        hidden=information.known <= 0.0,
         nonconvergence=solution.nonconvergence,
         steps=solution.steps,
         average=solution.average,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.data.schema import Categorical, Schema
 from dpfast.data.source import records
 from dpfast.effects.hazards import cox
 from dpfast.effects.instrumental import two_stage
@@ -46,20 +47,24 @@ def _two_stage(data: Any, **beside: Any) -> Any:
     return found, found.summary(), found.to_dict(), repr(found)
 
 
-def _cox(data: Any, unit: float | None = None) -> Any:
+def _cox(data: Any, **options: Any) -> Any:
     X, y = data
     with np.errstate(all="ignore"):
         event = np.where(np.abs(X[:, 1]) < 1e300, X[:, 1] > 0.0, X[:, 1])
-        table = {"x": X[:, 0], "died": event, "weeks": np.abs(y)}
-    asked = {"event": "died", "cuts": [0.5, 1.0], "unit": unit, "privacy": GDP(60.0)}
-    found = cox("weeks ~ x", table, **asked)
-    return found, found.summary(), found.to_dict(), repr(found)
+        table = {"x": X[:, 0], "died": event, "weeks": np.abs(y), "site": 1.0 * (X[:, 0] > 0.0)}
+        table["since"] = 0.2 * np.abs(X[:, 0])
+    asked = {"event": "died", "cuts": [0.5, 1.0], "privacy": GDP(60.0)}
+    found = cox("weeks ~ x", table, **asked, **options)
+    return found, found.summary(), found.to_dict(), repr(found), found.survival()
 
 
 def effects() -> Iterator[Example]:
     yield Example("dpfast.effects.hazards.cox", "two intervals", _cox, False, GDP(60.0))
     with_scales = partial(_cox, unit=0.25)
     yield Example("dpfast.effects.hazards.cox", "whole units", with_scales, False, GDP(60.0))
+    site = Schema({"site": Categorical([0, 1])})
+    late = partial(_cox, strata="site", schema=site, entry="since")
+    yield Example("dpfast.effects.hazards.cox", "strata and entry", late, False, GDP(60.0))
     stages = "dpfast.effects.instrumental.two_stage"
     yield Example(stages, "one control", _two_stage, False, GDP(60.0))
     weighted = partial(_two_stage, sample_weight="weight")
