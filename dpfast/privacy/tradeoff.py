@@ -37,7 +37,8 @@ def attack_power(budget: Budget, false_positive_rate: float) -> float:
     if budget.fields == ("mu",):
         return _gaussian_power(spend.mu, rate)
     if budget.fields != ("rho",):
-        return _approximate_power(spend.epsilon, _least_delta(spend), rate)
+        epsilon, delta = (*budget.values(), 0.0)[:2]
+        return _approximate_power(epsilon, delta, rate)
     best = min(1.0, _up(rate + attack_advantage(budget)))
     for step in range(-60, 61):  # every epsilon gives a valid bound
         epsilon = spend.rho + math.sqrt(spend.rho) * 1.12**step
@@ -54,16 +55,11 @@ def attack_advantage(budget: Budget) -> float:
     if budget.fields == ("mu",):
         return _up(math.erf(spend.mu / math.sqrt(8.0)))
     if budget.fields != ("rho",):
-        epsilon, delta = spend.epsilon, _least_delta(spend)
+        epsilon, delta = (*budget.values(), 0.0)[:2]
         return _up(math.tanh(epsilon / 2.0) + delta * 2.0 / (1.0 + _exp(epsilon)))
     # Pinsker and Bretagnolle-Huber: zCDP bounds the Kullback-Leibler divergence by rho.
     distance = min(math.sqrt(0.5) * math.sqrt(spend.rho), math.sqrt(-math.expm1(-spend.rho)))
     return _up(distance)
-
-
-def _least_delta(budget: Any) -> float:
-    """Return the delta of pure or approximate DP."""
-    return float(budget.delta) if "delta" in budget.fields else 0.0
 
 
 def _up(probability: float) -> float:
