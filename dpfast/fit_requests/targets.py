@@ -21,11 +21,16 @@ def target_of(
     """Check the arguments of a method that uses gradients only; return request and objective."""
     if isinstance(objective, PerRecordObjective):
         source = source_of(X, y).but(names=None)  # of parameters
-        return FitRequest(source, None, fit_intercept=False, noise=noise), objective
+        request = FitRequest(
+            source, None, fit_intercept=False, noise=noise,
+            instead="A gradient of your own reads the columns of X: put it there.",
+        )  # fmt: skip
+        return request, objective
     terms = terms_of(objective)
     request = FitRequest(
-        X, y, fit_intercept=terms.fit_intercept, noise=noise, bound_to=terms.n_covariates
-    )
+        X, y, fit_intercept=terms.fit_intercept, noise=noise, bound_to=terms.n_covariates,
+        takes=("sample_weight",),
+    )  # fmt: skip
     scale = request.coded_scale(terms.scale)
     target = request.objective(terms.loss, scale=scale, weights=terms.weights, ridge=terms.ridge)
     request.check_response(target.loss)

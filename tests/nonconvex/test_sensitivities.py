@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
+import dpfast
 from dpfast import Ledger, SeededNoise
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
+from dpfast.data.record_weights.joined import WeightLayout, weighted_records
 from dpfast.models import (
     Bounded,
     CustomLoss,
@@ -254,3 +256,66 @@ def test_constants_grow_with_what_they_must_cover():
     assert gradient_change(1.0, 10, lowest=0.25) == pytest.approx(0.125)
     assert gradient_change(1.0, 10, lowest=0.25, error=1.0) == gradient_change(1.0, 10)
     assert math.isclose(gradient_change(1.0, 10), 0.2, rel_tol=1e-9)
+
+
+# ---- weights (claim C70) -----------------------------------------------------------------------
+
+WEIGHTS = (0.5, 1e300, 0.0, math.inf, math.nan)
+
+
+@each("loss", LOSSES)
+def test_c70_no_weight_moves_a_gradient_or_its_change_by_more(loss):
+    """Weights are clipped to 2; those of the other records add up to less than n."""
+    objective = objective_for(loss)
+    layout = WeightLayout(2.0, 1.0, False)
+    old, new = np.zeros(2), np.array([0.1, 0.0])
+    at = np.array([500.0, 0.0]) if loss == "logistic" else old
+    room = keeper(np.ones((N, 2)), np.zeros(N), objective)
+    limit = room.smoothness * 0.1
+    asked = [
+        (lambda: room._gradient(at), mean_gradient(objective.score_bound, N)),
+        (lambda: room._change(new, old, limit), room._change_sensitivity(new, old, limit)),
+    ]
+    for k, (answer, claimed) in enumerate(asked):
+        values = []
+        for x, y in candidates(loss)[:: 1 + k]:
+            for weight in WEIGHTS:
+                X, responses = np.vstack([x, np.ones((N - 1, 2))]), np.r_[y, np.zeros(N - 1)]
+                own = np.r_[weight, np.full(N - 1, 0.2)]
+                room._records = weighted_records(as_records(X, responses), layout, own, None)
+                values.append(answer())
+        found = float(pdist(np.array(values)).max())
+        assert found <= claimed
+        assert k or found >= 0.99 * claimed
+
+
+def test_a_weight_of_two_counts_as_two_records():
+    """Of the mean loss; the noise is that of half as many records of the largest weight."""
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(4000, 2)), rng.choice([1.0, 2.0], 4000)
+    y = X @ [2.0, -1.0] + (w == 2.0) * X[:, 0] + rng.normal(size=4000)
+    objective = Objective("tukey", Mallows(3.0), scale=1.0)
+    options = {"privacy": 1e3, "noise": SeededNoise(5)}
+    rows = dpfast.records(X, y, sample_weight=w, largest_weight=2.0)
+    weighted = dpfast.minimize(rows, None, objective, **options)
+    twice = np.repeat(np.arange(4000), w.astype(int))
+    repeated = dpfast.minimize(X[twice], y[twice], objective, **options)
+    assert weighted.params == pytest.approx(repeated.params, abs=0.02)
+    assert abs(weighted.params[1] - dpfast.minimize(X, y, objective, **options).params[1]) > 0.1
+
+
+def test_weights_of_gradients_need_a_bound_and_a_built_in_loss():
+    X, y = np.ones((50, 1)), np.ones(50)
+    ledger = Ledger(1.0)
+    for rows, objective in (
+        (dpfast.records(X, y, sample_weight=y), Objective("tukey", Mallows(3.0), scale=1.0)),
+        (
+            dpfast.records(X, y, sample_weight=y, largest_weight=1.0),
+            PerRecordObjective(
+                lambda theta, x, y: theta, dimension=1, lipschitz=1.0, smoothness=1.0
+            ),
+        ),
+    ):
+        with pytest.raises(dpfast.InvalidInput):
+            dpfast.minimize(rows, None, objective, privacy=1.0, ledger=ledger)
+    assert not ledger.entries

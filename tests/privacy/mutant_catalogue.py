@@ -6877,6 +6877,17 @@ GOODNESS = (
     ),
 )
 
+GRADIENT_WEIGHTS = (
+    plant(
+        "gradients-over-the-sum-of-weights",
+        "weighted gradients are divided by the sum of the weights, which is secret",
+        "dpfast/curator/nonconvex/gradients.py",
+        ("tests/nonconvex/test_sensitivities.py",),
+        "sums, n = self._kernel.sums, float(self.n)",
+        "sums, n = self._kernel.sums, float(self._records.y[:, 1].sum())",
+    ),
+)
+
 AREAS = "dpfast/curator/tables/areas.py"
 AREA_TESTS = ("tests/tables/test_small_areas.py",)
 
@@ -7724,6 +7735,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *FITS_BY_LEVEL,
     *INSTRUMENTS,
     *ABSORBED_LEVELS,
+    *GRADIENT_WEIGHTS,
     *SMALL_AREAS,
     *GOODNESS,
     *BOUGHT_LOCATIONS,
