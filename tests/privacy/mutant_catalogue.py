@@ -6884,7 +6884,8 @@ GRADIENT_WEIGHTS = (
         "dpfast/curator/nonconvex/gradients.py",
         ("tests/nonconvex/test_sensitivities.py",),
         "sums, n = self._kernel.sums, float(self.n)",
-        "sums, n = self._kernel.sums, float(self._records.y[:, 1].sum())",
+        "sums, y = self._kernel.sums, self._records.y\n"
+        "        n = float(self.n if y.ndim == 1 else y[:, 1].sum())",
     ),
 )
 
