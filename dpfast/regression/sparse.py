@@ -38,13 +38,15 @@ from dpfast.solvers.pcn.plan import BudgetAllocation, Setting, prices
 Array = NDArray[np.float64]
 
 #: Shares of mu^2 left by the column scales: of choices, of the fits between them, and of the sizes
-#: of residuals.  The fit that is reported has the rest.
+#: of residuals.  The fit that is reported has the rest.  Shares of choices from .5 to .8 found as
+#: many of 8 columns (24 data sets, n = 8,000, mu = 1); .3 found fewer.
 CHOICES, BETWEEN, SIZES = 0.5, 0.15, 0.03
 
 #: Columns selected for each coefficient of interest, and most columns of a fit.
 CONTROLS, MAX_COLUMNS = 5, 60
 
-#: Clipping bound of residuals, in their standard deviations, of normal ones 1.48 medians.
+#: Clipping bound of residuals, in their standard deviations, of normal ones 1.48 medians.  With the
+#: columns' bound it trades noise for signal: from 1.25 to 3 errors changed by a fifth.
 CLIP_SDS, SD_OF_MEDIAN = 2.0, 1.4826
 
 #: Powers of ten between which the median of residuals lies, and halvings to find it.
