@@ -83,7 +83,8 @@ def test_which_columns_are_indicators():
 def test_indicators_stay_within_the_budget_of_a_search(kind, q):
     """No count is asked of them; they are columns of the first histogram (D4, D6)."""
     for seed in range(20):
-        answers = Scripted(1000, seed, kind)
+        # of few records, counts cost all that they may
+        answers = Scripted(30 if seed < 4 else 1000, seed, kind)
         indicators = range(q + 1, q + 6)
         search = ScaleSearch(answers, range(q), 1.0 - 2.0**-40, q, indicators=indicators)
         search.run(seed % 2 == 1)
