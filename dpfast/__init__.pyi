@@ -64,5 +64,6 @@ from .release import (
 from .scaling.like import like as like
 from .scaling.standardize import standardize as standardize
 from .studies import Study as Study
+from .tables.waves import Waves as Waves
 
 __version__: str

@@ -31,7 +31,7 @@ from dpfast.data.scaling.maps import (
     zero_and_identity,
 )
 from dpfast.kernels import session
-from dpfast.kernels.records import RecordKernel, RecordView
+from dpfast.kernels.records import GRADIENT, RecordKernel, RecordView
 from dpfast.models import Clip, Constants, LeastSquares, Mallows, Objective, Weighting
 from dpfast.models.losses import ClippedResponse
 from dpfast.privacy.budget import GDP
@@ -288,6 +288,27 @@ class PreconditionedQueries(session.RowQuestions):
 
         persons: Any = self._raw
         return PersonScores(persons, view, self.dimension, longest)
+
+
+def exact_scores(
+    rows: PreconditionedQueries, at: Linearization, bound: float, row_clipping: RowClipping
+) -> tuple[Array, int, tuple[Any, ...]]:
+    """Sum clipped scores exactly, for a release of the curator's; not of persons.
+
+    Returns
+    -------
+    total : ndarray of shape (p,)
+    depth : int
+        Sequential roundings of the mean that it is made of (claim C11).
+    seen : tuple
+        What an observer of the release receives.
+    """
+    plain = PreconditionedQueries(rows._curator, rows._matrix)
+    plain._rotated = None  # sums of several waves are in the same coordinates
+    view = plain._view("score", at, row_clipping=row_clipping)
+    kernel, _ = _kernel_and_constants(Clip, bound, 0.0, plain.dimension)
+    gradient = plain._sums(view, kernel, GRADIENT, bound)[0]
+    return -plain.n * gradient, plain._layout.depth(GRADIENT), plain._observed(view, bound)
 
 
 class Counting(NamedTuple):

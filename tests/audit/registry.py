@@ -52,6 +52,8 @@ EXEMPT: dict[str, str] = {
     "dpfast.scaling.like": "holds a public table; fits with one are replayed by test_like",
     "dpfast.regression.like_fit": "a fit with a public table; replayed by test_like",
     "dpfast.solvers.pcn.like": "sees a curator's answers only; replayed by test_like",
+    "dpfast.tables.waves": "asks a curator; replayed by test_waves",
+    "dpfast.curator.waves": "sums behind the Curator, replayed and attacked by test_waves",
     "dpfast.regression.many.of_response": "selects a column; audited within fit_many",
     "dpfast.effects.moment_conditions": "asks a curator; audited within two_stage",
     "dpfast.tables.by_cell": "holds and renders released numbers only",

@@ -13,6 +13,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.privacy.mechanisms import GRID_COST
+from dpfast.privacy.rounding import ROUNDING_FORMULA, ROUNDING_SUM
+from dpfast.privacy.sensitivity import relative_slack
+
 Array = NDArray[np.float64]
 
 #: Entries of R are multiples of 1 over this, so that products with counts are whole numbers.
@@ -42,6 +46,18 @@ def column_norm(n_bins: int) -> float:
     """Return the norm of the longest column of R, which is the first one; rounded up."""
     squares = sum([int(entry) ** 2 for entry in root_coefficients(n_bins).tolist()])
     return (math.isqrt(squares) + 1) / UNIT
+
+
+def lag_mu(mu: float, waves: int) -> float:
+    """Return the mu of a sum that weights a wave by 1, such that all ``waves`` cost mu (C108)."""
+    kept = mu * (1.0 - ROUNDING_SUM) - math.sqrt(waves) * GRID_COST
+    return kept / column_norm(waves) * (1.0 - ROUNDING_SUM)
+
+
+def sum_of_scores(bound: float, n: int, waves: int, depth: int) -> float:
+    """Bound how far a record moves a sum of n scores, over its wave's weight there (C108)."""
+    slack = relative_slack(n, depth + waves + 8) * UNIT / float(root_coefficients(waves)[-1])
+    return 2.0 * bound * (1.0 + slack) * (1.0 + ROUNDING_FORMULA)
 
 
 def mapped_histograms(histograms: NDArray[np.int64]) -> Array:

@@ -1,0 +1,346 @@
+"""``Waves``: a regression of a table that grows by waves, released after each, under one total."""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.arguments import whole_number
+from dpfast.curator.answers import Answer
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
+from dpfast.curator.waves import ScoreWaves
+from dpfast.data.source import source_of
+from dpfast.errors import InvalidBudget, InvalidInput, understood
+from dpfast.fit_requests.account import Account
+from dpfast.fit_requests.planned_run import quietly, warn_of
+from dpfast.fit_requests.request import FitRequest
+from dpfast.inference.guarantees import RELATION, Guarantee
+from dpfast.inference.results import Fit
+from dpfast.kernels.linalg import floor_eigenvalues
+from dpfast.models import Loss, resolve_loss
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.rounding import ROUNDING_SUM
+from dpfast.regression.default_fit import DefaultFit, Solution, preconditioned_rows
+from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm
+from dpfast.solvers.pcn.histogram import COARSE, NormHistogram, bin_edges
+from dpfast.solvers.pcn.result import SolverResult
+from dpfast.tables.prefix_noise import left_coefficients
+
+Array = NDArray[np.float64]
+
+#: Parts of mu^2 of a later wave for the second moments of its scores, and for the histogram of
+#: their norms; the scores have the rest.
+MEAT_SHARE, NORMS_SHARE = 0.1, 0.03
+SCORES_SHARE = 1.0 - MEAT_SHARE - NORMS_SHARE
+
+#: Edges of the histogram of norms, in units of a score.
+CELLS = bin_edges(COARSE)[:-1]
+
+#: Noise at which the longest clipping norm is chosen: the one that is in use.
+NO_NOISE = 1e-15
+
+#: Most waves: the noise grows with the logarithm of their number.
+MAX_WAVES = 1000
+
+NOTHING_KNOWN = (
+    "the first wave told no coefficients, so later waves have no start. Nothing was spent on this "
+    "wave. Begin again with a larger first wave or budget."
+)
+
+PERSONS = "the replacement of one person with one row in each of {} waves at most"
+
+
+class WaveResult(NamedTuple):
+    """Estimates after a wave: of the wave alone, and of all waves so far."""
+
+    number: int
+    #: Coefficients of this wave's records.
+    wave: Fit
+    #: Mean of the waves' coefficients, weighted by their numbers of records.
+    pooled: Fit
+
+
+class Known(NamedTuple):
+    """What is known of one wave, in whitened coordinates."""
+
+    n: int
+    #: Where its scores were released; of the first wave its estimate.
+    start: Array
+    meat: Array
+    #: Shares of the norms of its scores, and their noise.
+    norms: tuple[Array, float] | None = None
+    #: Length of its step, without the noise's part.
+    step: float = 0.0
+
+
+class _FirstWave(DefaultFit):
+    """Default fit that keeps what the later waves start from."""
+
+    promise: Guarantee
+    found: SolverResult | None = None
+
+    def solve(self, k: int, report: Any) -> Solution:
+        """Run the solver, and keep its result."""
+        solution = super().solve(k, report)
+        self.found = solution.solution
+        return solution
+
+    def result(self, k: int, solution: Solution, guarantee: Guarantee) -> Fit:
+        """Make the fit, with the promise of all waves."""
+        return super().result(k, solution, self.promise)
+
+    def of(self, n: int, result: SolverResult) -> Fit:
+        """Make the fit of n records by the result of other queries."""
+        fits = copy(self)
+        fits.request = copy(self.request)
+        fits.request.n = n
+        return fits.result(0, Solution([result.theta], result), self.promise)
+
+    def rows_of(self, request: FitRequest) -> PreconditionedQueries:
+        """Return queries of later records, in the coordinates of this wave's steps."""
+        assert self.found is not None
+        units = None if self._scaling is None else self._scaling.released
+        if units is not None:
+            request.rescale(units._units, units._coding)
+        rows = preconditioned_rows(request)
+        rows = rows if self.basis is None else rows.mapped(self.basis)
+        return rows.mapped(self.found.mapping)
+
+
+class Waves:
+    """Estimate a regression after each wave of records, all under one total.
+
+    The first wave is fitted by :func:`dpfast.fit`.  The records of a later wave give their scores
+    once, at the estimate of their arrival, and one Newton step follows.  The scores are released as
+    sums weighted by the square root of prefix sums, the matrix mechanism of continual counting
+    (Fichtenberger, Henzinger and Upadhyay 2023), as in DP-FTRL (Kairouz et al. 2021; Denisov et al.
+    2022).  So the noise of the pooled scores grows with the logarithm of the number of waves.
+
+    Parameters
+    ----------
+    privacy : float, (float, float), GDP, ZCDP or ApproxDP
+        The total for all releases together.
+    waves : int
+        Most waves, the first included; public.
+    loss : str or Loss
+        Of a default fit, by its name.
+    most : int
+        Waves that a person may be in, with one row in each; public.  A person in w waves costs w:
+        the noise is that of ``privacy / w``.
+    fit_intercept : bool
+    ledger, noise
+        As of :func:`dpfast.fit`.  The total is charged at the first wave.
+
+    Attributes
+    ----------
+    results : list of WaveResult
+        All releases so far.
+
+    Privacy
+    -------
+    Everything that is released is ``privacy``-DP under replacement of one record, or of one person
+    with one row in each of ``most`` waves at most; the number of records of each wave is public
+    (claims C108 and C109).  The object holds sums over private records, and cannot be pickled.
+
+    Notes
+    -----
+    The pooled estimate is the mean of the waves' coefficients.  Each wave's interval holds on its
+    own; for all waves together take ``conf_int(alpha=.05 / waves)``.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> waves = dpfast.Waves(1.0, waves=5)
+    >>> for year in range(3):
+    ...     X = rng.normal(size=(4000, 2))
+    ...     found = waves.update(X, X @ [1.0, 2.0] + rng.normal(size=4000))
+    >>> found.number, found.pooled.n_records, found.wave.n_records
+    (3, 12000, 4000)
+    """
+
+    @understood
+    def __init__(
+        self,
+        privacy: Budget | float | tuple[float, float],
+        waves: int,
+        loss: str | Loss = "least-squares",
+        *,
+        most: int = 1,
+        fit_intercept: bool = True,
+        ledger: Ledger | None = None,
+        noise: NoiseSource | None = None,
+    ) -> None:
+        self.waves = whole_number(waves, "waves", 2)
+        self.most = whole_number(most, "most", 1)
+        if self.waves > MAX_WAVES or self.most > self.waves:
+            raise InvalidInput(
+                f"waves must be at most {MAX_WAVES}, and most at most waves; received {self.waves} "
+                f"and {self.most}."
+            )
+        self._loss = resolve_loss(loss, unbounded=True)
+        if not self._loss.supports_default_fit:
+            raise InvalidInput(f"{self._loss.name} has no default fit, which the first wave needs.")
+        self._account, self._noise = Account(privacy, ledger), checked_noise(noise)
+        #: Budget of one record in one wave.
+        self._mu = self._account.total.mu / self.most * (1.0 - ROUNDING_SUM * (self.most > 1))
+        self._fit_intercept = fit_intercept
+        self._first: _FirstWave | None = None
+        self.results: list[WaveResult] = []
+        self._known: list[Known] = []
+        self._answers: list[Answer] = []
+
+    def __reduce__(self) -> Any:
+        raise TypeError("waves hold sums over private records, and are not picklable.")
+
+    @understood
+    def update(self, X: Any, y: Any = None) -> WaveResult:
+        """Add a wave of records, and release the estimates after it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, q), data frame or Records
+            Covariates; the same columns in each wave.
+        y : array-like of shape (n,), optional
+            Response.
+
+        Returns
+        -------
+        WaveResult
+
+        Privacy
+        -------
+        Nothing is spent beyond the total, which the first wave charges.  The number of records is
+        public; each is in one wave only, or a person in ``most`` waves at most.
+        """
+        if len(self.results) == self.waves:
+            raise InvalidInput(f"all {self.waves} waves have been released. Begin with new Waves.")
+        request = FitRequest(
+            source_of(X, y), None, Account(GDP(self._mu)), fit_intercept=self._fit_intercept,
+            noise=self._noise,
+        )  # fmt: skip
+        if request.coding is not None:
+            raise InvalidInput("waves are arrays or data frames of numbers, not encoded designs.")
+        with quietly():
+            found = self._go_on(request) if self._first else self._begin(request)
+        self.results.append(found)
+        warn_of(found.wave)
+        return found
+
+    def _begin(self, request: FitRequest) -> WaveResult:
+        """Fit the first wave; charge for all of them."""
+        first = _FirstWave(request, [self._loss], scale=None, standardize=None, inference=True)
+        if first.only_mean or first.few_records:
+            raise InvalidBudget(
+                f"n mu = {request.n * self._mu:.3g} of the first wave is too small for slopes. "
+                "Begin with more records or a larger budget."
+            )
+        total = self._account.total
+        relation = RELATION if self.most == 1 else PERSONS.format(self.most)
+        first.promise = Guarantee.of(
+            total, self._noise, request.n, [(f"{self.waves} waves", total.mu)], relation=relation
+        )
+        self._account.charge(request.label("waves", self._loss.name, f"{self.waves} waves"))
+        self._first, fit = first, first.fit()
+        if (found := first.found) is not None:
+            self._sums = ScoreWaves(self.waves - 1, self._part(SCORES_SHARE), found.bound)
+            self._known = [Known(request.n, found.unmapping @ found.theta, found.meat)]
+            self._start = self._known[0].start
+        return WaveResult(1, fit, fit)
+
+    def _go_on(self, request: FitRequest) -> WaveResult:
+        """Release a later wave's scores at the pooled estimate, and take its step."""
+        first = self._first
+        found = None if first is None else first.found
+        if first is None or found is None:
+            raise InvalidInput(NOTHING_KNOWN)
+        self._check_columns(first.request, request)
+        rows = first.rows_of(request)
+        meat_mu, norms_mu = self._part(MEAT_SHARE), self._part(NORMS_SHARE)
+        rows.refuse((), (), (norms_mu,), (meat_mu, self._part(SCORES_SHARE)), cells=CELLS.size + 1)
+        at = Linearization(self._start, first.losses[0], found.scale)
+        self._answers.append(self._sums.release(rows, at, found.row_clipping))
+        meat = rows.clipped(at, found.bound, 0.0, meat_mu, found.row_clipping).meat
+        norms = rows.norm_histogram(self._edges, norms_mu, at, "score", found.row_clipping)
+        step, noise = self._combined(of_wave=True)
+        square = float(step @ step) - step.size * noise**2
+        known = Known(
+            request.n, self._start, floor_eigenvalues(meat.value, 0.0)[0], norms[:2],
+            math.sqrt(max(square, 0.0)) / request.n,
+        )  # fmt: skip
+        self._known.append(known)
+        theta = self._start + step / request.n
+        alone = self._fit([known], theta, noise / request.n, meat.noise_scale)
+        total = sum(wave.n for wave in self._known)
+        steps, noise = self._combined(of_wave=False)
+        starts = sum(wave.n * wave.start for wave in self._known)
+        noise = math.hypot(noise, self._known[0].n * found.noise) / total
+        self._start = (starts + steps) / total
+        pooled = self._fit(self._known, self._start, noise, meat.noise_scale)
+        return WaveResult(len(self._known), alone, pooled)
+
+    def _part(self, share: float) -> float:
+        """Return the budget of one query of a later wave's records."""
+        return self._mu * math.sqrt(share) * (1.0 - ROUNDING_SUM)
+
+    @property
+    def _edges(self) -> Array:
+        """Edges of the cells of the norms of scores."""
+        assert self._first is not None
+        return np.asarray(self._first.setting.score_unit * CELLS)
+
+    def _clipping_bias(self, waves: list[Known], n: int) -> float:
+        """Estimate the mean norm that clipping removes in these waves, by all later norms."""
+        assert self._first is not None and self._first.found is not None
+        found = self._first.found
+        known = [(wave.n, *wave.norms) for wave in self._known if wave.norms is not None]
+        total = sum(m for m, _, _ in known)
+        shares = sum((m * shares for m, shares, _ in known), np.zeros(CELLS.size + 1)) / total
+        noise = math.hypot(*[m * noise for m, _, noise in known]) / total
+        norms = NormHistogram.from_noisy_shares(
+            shares, noise, COARSE, self._first.setting.score_unit
+        )
+        return choose_clipping_norm(norms, NO_NOISE, found.theta.size, found.bound, n=n)[1]
+
+    @staticmethod
+    def _check_columns(first: FitRequest, request: FitRequest) -> None:
+        if first.column_names != request.column_names:
+            raise InvalidInput(
+                f"each wave has the columns of the first, {list(first.column_names)}, in this "
+                f"order; received {list(request.column_names)}."
+            )
+
+    def _combined(self, of_wave: bool) -> tuple[Array, float]:
+        """Return the sum of scores of the last wave, or of all later ones, and its noise."""
+        weights = left_coefficients(self.waves - 1)
+        if of_wave:  # the inverse of R: differences of prefix sums
+            weights = np.diff(weights, prepend=0.0)
+        weights = weights[: len(self._answers)][::-1]
+        values = np.array([answer.value for answer in self._answers])
+        scales = np.array([answer.noise_scale for answer in self._answers])
+        return weights @ values, math.sqrt(float(np.sum((weights * scales) ** 2)))
+
+    def _fit(self, waves: list[Known], theta: Array, noise: float, meat_scale: float) -> Fit:
+        """Make the fit of the mean of these waves' coefficients."""
+        first, n = self._first, sum(wave.n for wave in waves)
+        assert first is not None and first.found is not None
+        found = first.found
+        # a step leaves the relative error of the first wave's second moments
+        bias = self._clipping_bias(waves, n)
+        allowed = ASYMMETRY**2 * (bias**2 - found.clipping_bias**2) / found.theta.size
+        left = sum(wave.n * wave.step for wave in waves) / n / math.sqrt(self._known[0].n)
+        result = found._replace(
+            theta=found.mapping @ theta,
+            meat=sum((wave.n * wave.meat for wave in waves), np.zeros_like(found.meat)) / n,
+            meat_scale=meat_scale,
+            noise=noise,
+            residual_bias_var=np.maximum(found.residual_bias_var + allowed, 0.0) + left**2,
+            clipping_bias=bias,
+            steps=1,
+        )
+        return first.of(n, result)
