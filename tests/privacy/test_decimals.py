@@ -391,6 +391,6 @@ def test_exact_roots_are_exact_and_others_on_the_safe_side():
     for up in (True, False):
         assert root_to_float(1, 4, up=up) == 0.5
         assert root_to_float(9, 10**2, up=up) == 0.3
-    tiny = 10**60
-    assert root_to_float(tiny // 4 + 1, tiny, up=True) > 0.5
-    assert root_to_float(tiny // 4 + 1, tiny, up=False) == 0.5
+    for whole in (10**60, 10**648):  # the last: above a root by less than one unit of it
+        assert root_to_float(whole // 4 + 1, whole, up=True) > 0.5
+        assert root_to_float(whole // 4 + 1, whole, up=False) == 0.5
