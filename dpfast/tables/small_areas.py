@@ -26,7 +26,7 @@ from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.formula import table_source, with_columns
 from dpfast.scaling.budget import records_needed, refuse_too_few_records
 from dpfast.scaling.private import plan_scaling, refuse_no_columns
-from dpfast.scaling.remarks import cell_remarks, in_level
+from dpfast.scaling.remarks import in_level
 from dpfast.tables.area_model import (
     Correction,
     Posterior,
@@ -320,7 +320,6 @@ class _SmallAreas(Analysis[SmallAreas]):
         named = ", ".join([name for name, few in zip(self.names, hardly, strict=True) if few])
         remarks = (
             *request.remarks,
-            *cell_remarks(counts, count_noise, request.n, (*self.names[1:], self.by)),
             *[small] * (self._gram_noise > MAX_GRAM_NOISE),
             *[HARDLY_VARIES.format(names=named)] * bool(named),
         )
