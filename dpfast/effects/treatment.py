@@ -499,8 +499,8 @@ class _Treatment(Analysis[TreatmentEffect]):
         if self._clip is not None:
             clip = min(max(self._clip / unit, 1.0 / MAX_CLIP), MAX_CLIP)
             spread = math.sqrt(RESIDUAL_VARIANCE)
-            expected = float(weighed.cut(np.array([clip]), spread)[0])
-            return _Bound(clip, spread, ASYMMETRY * expected, 0.0)
+            beyond = float(weighed.cut(np.array([clip]), spread)[0])
+            return _Bound(clip, spread, ASYMMETRY * beyond, 0.0)
         budget = self._budget
         edges = bin_edges(PER_OCTAVE)
         answer = pseudo.distance_histogram(centre, edges[:-1], budget.lengths)
