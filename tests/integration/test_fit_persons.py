@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -227,3 +230,48 @@ def test_coverage_of_counts_of_persons():
         low, high = found.conf_int().T
         inside += (low <= truth) & (truth <= high)
     assert (inside / 200 >= 0.87).all(), inside / 200
+
+
+def slopes_of_the_tutorial():
+    """Return the function that a tutorial shows."""
+    page = Path(__file__).parents[2] / "docs" / "tutorials" / "difference-in-differences.md"
+    code = re.search(r"^def slopes.*?\n(?=\n)", page.read_text(), re.MULTILINE | re.DOTALL)
+    names = {"np": np}
+    exec(code.group(), names)
+    return names["slopes"]
+
+
+def own_slopes(rng, n, rows=12):
+    """Slopes differ, covariates vary more where they are steep, errors are autocorrelated."""
+    own = 1.0 + 0.3 * rng.normal(size=n)
+    x = rng.normal(size=(n, rows)) * np.exp(own - 1.0)[:, None]
+    errors = rng.normal(size=(n, rows))
+    for t in range(1, rows):
+        errors[:, t] = 0.7 * errors[:, t - 1] + 0.51**0.5 * errors[:, t]
+    return np.repeat(np.arange(n), rows), x.ravel(), (own[:, None] * x + errors).ravel()
+
+
+def test_a_person_moves_their_own_slope_only():
+    slopes, rng = slopes_of_the_tutorial(), np.random.default_rng(0)
+    who, x, y = own_slopes(rng, 200)
+    before = slopes(who, x, y, 200)
+    for hostile in (0.0, np.nan, 1e308, -np.inf):
+        x[who == 7], y[who == 8] = hostile, hostile
+        after = slopes(who, x, y, 200)
+        others = np.delete(np.arange(200), [7, 8])
+        assert before[others].tobytes() == after[others].tobytes()
+    fewer = slopes(who[who != 7], x[who != 7], y[who != 7], 200)
+    assert np.isnan(fewer[7]) and fewer[others].tobytes() == before[others].tobytes()
+
+
+@pytest.mark.parametrize("mu", [1.0, 0.3])
+def test_the_mean_of_own_slopes_is_covered_where_slopes_and_covariates_are_related(mu):
+    """Of 40 intervals at .95 fewer than 31 cover with a chance below 1e-4; noise is seeded."""
+    slopes, covered = slopes_of_the_tutorial(), 0
+    for seed in range(40):
+        found = slopes(*own_slopes(np.random.default_rng(seed), 2000), 2000)
+        noise = dpfast.SeededNoise(seed)
+        fit = dpfast.fit(np.empty((2000, 0)), found, privacy=mu, noise=noise)
+        ((low, high),) = fit.conf_int()
+        covered += low <= 1.0 <= high
+    assert covered >= 31
