@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
 
 from dpfast.curator.answers import Answer
 from dpfast.curator.hazards import MadeRows
@@ -18,19 +19,20 @@ from dpfast.privacy.noise import NoiseSource
 
 Array = NDArray[np.float64]
 
-#: Probabilities are at least so far from 0 and 1, so that every deviance is a number.
-LEAST_PROBABILITY = 1e-12
+#: Probabilities are at least so far from 0 and 1, and means from 0, so that deviances are numbers.
+LEAST_PROBABILITY, LEAST_MEAN = 1e-12, 1e-300
 
 
 class Line(NamedTuple):
-    """A released line: the intercept, slopes of the columns, and whether the response is 0 or 1.
+    """A released line: the intercept, slopes of the columns, and the kind of response.
 
-    ``means`` maps predictors to means, entry by entry.
+    It is "number", "label" (0 or 1), "count" or "positive".  ``means`` maps predictors to means,
+    entry by entry.
     """
 
     intercept: float
     slopes: Array
-    labels: bool
+    response: str
     means: Callable[[Array], Array]
 
 
@@ -54,7 +56,7 @@ class FitErrors:
     ) -> tuple[Answer, float]:
         """Release moments of ``(L - ratio L0) / b`` and ``2 L0 / b0 - 1``; costs ``mu``.
 
-        L is the squared error, or the deviance of a label, and L0 that of the released mean.
+        L is the squared error, or the deviance, and L0 that of the released mean.
         """
         return self._moments(partial(losses, self._line, mean, ratio, bounds), mu)
 
@@ -75,8 +77,12 @@ def means(line: Line, X: Any, y: Array) -> tuple[Array, Array]:
         for column, slope in zip(np.asarray(X).T, line.slopes.tolist(), strict=True):
             predictor += slope * column
         response = np.asarray(y, dtype=np.float64)
-        if line.labels:
+        if line.response == "label":
             response = np.where((response == 0.0) | (response == 1.0), response, np.nan)
+        elif line.response == "count":  # negative counts are zero, as in the fit
+            response = np.maximum(response, 0.0)
+        elif line.response == "positive":
+            response = np.where(response > 0.0, response, np.nan)
         return response, line.means(predictor)
 
 
@@ -102,8 +108,14 @@ def losses(
 
 
 def _loss(line: Line, response: Array, mean: Array) -> Array:
-    """Return squared errors, or deviances of labels."""
-    if not line.labels:
+    """Return squared errors, or deviances of labels, counts (Poisson) and gamma responses."""
+    if line.response == "number":
         return np.asarray((response - mean) ** 2)
-    probability = np.clip(mean, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
-    return -2.0 * np.log(np.where(response == 1.0, probability, 1.0 - probability))
+    if line.response == "label":
+        probability = np.clip(mean, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
+        return -2.0 * np.log(np.where(response == 1.0, probability, 1.0 - probability))
+    mean = np.clip(mean, LEAST_MEAN, 1.0 / LEAST_MEAN)
+    ratio = response / mean
+    if line.response == "count":
+        return np.asarray(2.0 * (xlogy(response, ratio) - (response - mean)))
+    return np.asarray(2.0 * (ratio - 1.0 - np.log(ratio)))

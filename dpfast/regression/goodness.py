@@ -43,6 +43,12 @@ MAX_NOISE, ERROR_RANGE, SQUARE_RANGE = 0.3, (8.0, 50.0), (16.0, 100.0)
 #: The same of deviances of labels: at 6, labels of probability .05 and more count in full.
 DEVIANCE_RANGE = (6.0, 20.0)
 
+#: Least mean by which a deviance is scaled, as a part of that at the centre of the columns.
+MIN_MEAN = 0.1
+
+#: Least mean deviance that bounds are made for: counts with a mean of .03 have .2.
+LEAST_DEVIANCE = 0.2
+
 #: Part of the mean squared error that the second clipping removes, beyond its noise, from which on
 #: the result warns.
 MAX_CLIPPED = 0.05
@@ -74,7 +80,7 @@ class GoodnessOfFit(Result):
     Attributes
     ----------
     names : tuple of str
-        ``"R squared"``, or ``"deviance share"`` for labels, and ``"mean absolute error"``.
+        ``"R squared"``, with a link ``"deviance share"``; and ``"mean absolute error"``.
     params, bse : ndarray of shape (2,)
         Estimates, and their standard errors from sampling and privacy noise together.
     n_records : int
@@ -142,7 +148,7 @@ def goodness_of_fit(
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
 ) -> GoodnessOfFit:
-    """Estimate R squared (for labels the share of deviance) and the mean absolute error of a fit.
+    """Estimate R squared (with a link the share of deviance) and the mean absolute error of a fit.
 
     The numbers are those of the released line in the population of these records.  These may be the
     records of the fit, where R squared is too large by some ``2 p (1 - R squared) / n``, or others.
@@ -151,7 +157,8 @@ def goodness_of_fit(
     Parameters
     ----------
     fit : Fit
-        A default fit of least squares, a robust loss, a quantile, or of labels.
+        A default fit of least squares, a robust loss, a quantile, labels, counts or positive
+        responses (gamma).
     X, y
         As they were passed to :func:`dpfast.fit`: covariates and response, or the formula and a
         table.
@@ -163,7 +170,8 @@ def goodness_of_fit(
     Raises
     ------
     InvalidInput
-        If the columns are not those of the fit, or the fit is of counts; before the charge.
+        If the columns are not those of the fit, or records have weights, offsets or persons; before
+        the charge.
 
     Privacy
     -------
@@ -222,13 +230,13 @@ class _Goodness(Analysis[GoodnessOfFit]):
                 f"the fit has the columns {list(names)}, and these records "
                 f"{list(request.column_names)}. Pass what was passed to dpfast.fit."
             )
-        self._labels, scales = _kind_and_units(fit)
+        self._response, scales = _kind_and_units(fit)
         params = np.asarray(fit.params, dtype=np.float64)
         line = Line(
             float(params[0]) if intercept else 0.0,
             params[int(intercept) : int(intercept) + len(names)],
-            self._labels,
-            fit._response if self._labels else _same,
+            self._response,
+            _same if self._response == "number" else fit._response,
         )
         mu = account.total.mu * (1.0 - ROUNDING_SUM)
         self._mu = [mu * math.sqrt(share) for share in (FIRST_SHARE, 1.0 - FIRST_SHARE)]
@@ -236,9 +244,10 @@ class _Goodness(Analysis[GoodnessOfFit]):
         reach = [MAX_NOISE * part * math.sqrt(n) for part in self._mu]
         self._squares = float(np.clip(0.5 * reach[1], *SQUARE_RANGE))
         self._deviances = float(np.clip(0.25 * reach[1], *DEVIANCE_RANGE))
-        longest = 1.0 if self._labels else float(np.clip(0.4 * reach[0], *ERROR_RANGE))
+        longest = float(np.clip(0.4 * reach[0], *ERROR_RANGE))
+        longest = 1.0 if self._response == "label" else longest
         error, (self._centre, half) = scales
-        self._largest, self._half = longest * error, half if self._labels else longest * half
+        self._largest, self._half = longest * error, longest * half
         self._errors = FitErrors(request.records, line, request.ledger, request.noise)
         for part in self._mu:
             self._errors.receipt(part)
@@ -248,14 +257,20 @@ class _Goodness(Analysis[GoodnessOfFit]):
         answer, weight = self._errors.first(self._largest, self._centre, self._half, self._mu[0])
         found = self._sizes(answer, weight)
         ratio = min(found.square / found.variance, 1.0)
-        if self._labels:
+        mean = found.mean
+        if self._response == "label":
             rare = min(max(found.mean, 0.01), 0.99)
             largest = -2.0 * math.log(min(rare, 1.0 - rare))  # of the null deviance
             bounds = (max(self._deviances, largest), largest)
             mean = rare
-        else:
-            bounds = (self._squares * found.square, self._squares * found.variance)
-            mean = found.mean
+        else:  # a deviance is about a squared error over the variance function
+            power = {"number": 0, "count": 1, "positive": 2}[self._response]
+            mean = max(mean, MIN_MEAN * self._centre) if power else mean
+            least = LEAST_DEVIANCE * self._squares
+            squares = self._squares / mean**power
+            bounds = (squares * found.square, squares * found.variance)
+            if power:  # noise may leave little of a variance; mean deviances are hardly below .2
+                bounds = (max(bounds[0], least), max(bounds[1], least))
         second, weight = self._errors.second(mean, ratio, bounds, self._mu[1])
         return found, np.array(bounds), second, weight, ratio
 
@@ -283,13 +298,17 @@ class _Goodness(Analysis[GoodnessOfFit]):
         remarks: tuple[str, ...] = ()
         lost = 1.0 - (ratio * null + change) / found.square
         noise_of_lost = 3.0 * math.hypot(found.square_noise, privacy) / found.square
-        if not self._labels and lost > MAX_CLIPPED + noise_of_lost:
+        numbers = self._response == "number"
+        if numbers and lost > MAX_CLIPPED + noise_of_lost:
             remarks = (CLIPPED.format(bound=self._squares, lost=lost),)
         evenness = (found.error**2 + 2.0 * found.error * found.error_bse) / found.square
-        if not self._labels and evenness < MIN_EVENNESS:
+        # of rare counts with mean m it is about 4 m, without any tail, and of gamma responses of
+        # shape 2, whose log means vary by half, .43; of labels it says nothing
+        usual = {"label": 0.0, "count": min(4.0 * max(found.mean, 0.0), 1.0), "positive": 0.7}
+        if evenness < MIN_EVENNESS * usual.get(self._response, 1.0):
             remarks = (*remarks, HEAVY.format(bound=self._largest))
         return GoodnessOfFit(
-            names=("deviance share" if self._labels else "R squared", "mean absolute error"),
+            names=("R squared" if numbers else "deviance share", "mean absolute error"),
             params=np.array([1.0 - ratio - left, found.error]),
             bse=np.array([math.hypot(sampling, privacy) / null, found.error_bse]),
             n_records=self.request.n,
@@ -306,8 +325,8 @@ def moments(answer: Answer, weight: float) -> tuple[Array, Array, float, float]:
     return np.clip(value[:2] / n, -1.0, 1.0), np.clip(squares, 0.0, 1.0), n, scale / n
 
 
-def _kind_and_units(fit: Fit) -> tuple[bool, tuple[float, tuple[float, float]]]:
-    """Say whether the response is 0 or 1, and return scales of errors and of the response."""
+def _kind_and_units(fit: Fit) -> tuple[str, tuple[float, tuple[float, float]]]:
+    """Return the kind of response, and scales of errors and of the response."""
     if missing := [name for name, at in zip(fit.names, fit.params, strict=True) if np.isnan(at)]:
         raise InvalidInput(
             f"the fit has no estimate (NaN) of {missing}, so that it predicts no record. Fit more "
@@ -315,13 +334,21 @@ def _kind_and_units(fit: Fit) -> tuple[bool, tuple[float, tuple[float, float]]]:
         )
     if fit._linked:
         kind = kind_of(fit._linked)
-        if kind is None or not kind.binary_response:
+        if kind is not None and kind.binary_response:
+            return "label", (1.0, (0.5, 0.5))
+        response = {"counts": "count", "positive": "positive"}.get(getattr(kind, "responses", ""))
+        if response is None or not fit._fit_intercept:
             raise InvalidInput(
-                "R squared and mean absolute error are of responses with a residual scale, and of "
-                f"labels; this is a fit of {fit._linked}. Compare predictions with public rows: "
-                "fit.predict(rows)."
+                "R squared and deviance shares are of responses with a residual scale, of labels, "
+                "and of counts and positive responses with an intercept; this is a fit of "
+                f"{fit._linked}{'' if fit._fit_intercept else ' without one'}. Compare predictions "
+                "with public rows: fit.predict(rows)."
             )
-        return True, (1.0, (0.5, 0.5))
+        (mean,) = fit._response(np.asarray(fit.coded.params, dtype=np.float64)[:1]).tolist()
+        if response == "count":
+            spread = math.sqrt(mean + mean * mean)
+            return response, (spread, (mean, spread))
+        return response, (2.0 * mean, (mean, mean))  # errors of gamma responses have longer tails
     coding: Any = fit.coded.coding
     if coding is None:
         raise InvalidInput(
@@ -330,7 +357,7 @@ def _kind_and_units(fit: Fit) -> tuple[bool, tuple[float, tuple[float, float]]]:
         )
     centre, spread = coding.response_units()
     scale = fit._scale if fit._scale is not None else spread
-    return False, (float(scale), (float(centre), float(spread)))
+    return "number", (float(scale), (float(centre), float(spread)))
 
 
 def _same(predictor: Array) -> Array:

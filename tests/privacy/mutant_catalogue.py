@@ -6900,6 +6900,14 @@ GOODNESS = (
         "predictor = np.full(len(X), np.nanmedian(y))",
     ),
     plant(
+        "null-deviance-of-the-records-mean",
+        "deviances are compared with those of the mean of the records",
+        "dpfast/curator/fit_errors.py",
+        GOODNESS_TESTS,
+        "null = _loss(line, response, np.full(len(response), mean))",
+        "null = _loss(line, response, np.full(len(response), np.nanmedian(response)))",
+    ),
+    plant(
         "losses-of-a-line-at-the-whole-budget",
         "the second query of a line's errors has all of the budget, after the first",
         "dpfast/regression/goodness.py",
