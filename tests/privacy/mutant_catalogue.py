@@ -1462,17 +1462,17 @@ MONEY = (
         "a ledger whose creator was killed is lost with its charges when the power fails",
         LEDGER_FILE,
         LEDGER_HISTORIES,
-        "        if known.seen is None:",
-        "        if known.count < 0:",
+        "        if known.seen is None:  # who created",
+        "        if known.count < 0:  # who created",
     ),
     plant(
         "own-charge-counted-before-it-is-written",
         "a ledger takes its own line for written before it is: an interrupt loses the next one",
         LEDGER_FILE,
         LEDGER_MOMENTS,
-        '        _write(file, b"\\n" * (size < end) + line)\n',
+        '        _write(file, b"\\n" * (end < known.length) + line)\n',
         "        self._learn(line, [granted], known.spent, check, None)\n"
-        '        _write(file, b"\\n" * (size < end) + line)\n',
+        '        _write(file, b"\\n" * (end < known.length) + line)\n',
         "        self._learn(line, [granted], after, check, _stamped(file))\n",
         "        self._known = self._known._replace(spent=after)\n",
     ),
@@ -1483,7 +1483,7 @@ MONEY = (
         LEDGER_FILE_TESTS,
         "        if line_start in (0, len(content)) or _is_torn(content[line_start:]):\n"
         "            return content\n"
-        '        return content + b"\\n"\n',
+        '        return _without_zeros(content) + b"\\n"\n',
         "        return content\n",
     ),
     plant(
