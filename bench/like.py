@@ -1,4 +1,4 @@
-"""What a public table wins: errors, widths and coverage of fits with `dpfast.like`, and without.
+"""What a public table wins: errors, widths and coverage of fits with it, and without.
 
     python -m bench.like [--data FOLDER] [--runs 20] [--store]
 
@@ -41,7 +41,7 @@ def one_fit(X: Any, y: Any, loss: str, like: Any, seed: int, exact: Any, truth: 
         fit = dpfast.fit(X, y, loss, privacy=1.0, standardize=like, noise=dpfast.SeededNoise(seed))
     except InvalidBudget:
         return [np.nan] * 5
-    noticed = float(any("dpfast.like" in warning for warning in fit.warnings))
+    noticed = float(any("regression.like" in warning for warning in fit.warnings))
     if np.isnan(fit.params).any():
         return [np.nan] * 4 + [noticed]
     steps = sum(mu**2 for query, mu in fit.privacy.entries if query == "gradient + meat")
@@ -71,7 +71,7 @@ def rows_of(name: str, X: Any, y: Any, loss: str, runs: int) -> list[str]:
                 public = rng.permutation(np.setdiff1d(others, private))[: max(1000, min(n, 20_000))]
                 try:
                     exact = dpfast.nonprivate_fit(X[private], y[private], loss)
-                    like = dpfast.like(X[public], y[public])
+                    like = dpfast.regression.like(X[public], y[public])
                     for values, table in zip(seen, (None, like), strict=True):
                         values += [one_fit(X[private], y[private], loss, table, seed, exact, truth)]
                 except (dpfast.errors.NotConverged, dpfast.errors.InvalidInput):

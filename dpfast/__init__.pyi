@@ -61,9 +61,7 @@ from .release import (
     release_functional as release_functional,
     release_parameter as release_parameter,
 )
-from .scaling.like import like as like
 from .scaling.standardize import standardize as standardize
 from .studies import Study as Study
-from .tables.waves import Waves as Waves
 
 __version__: str

@@ -104,9 +104,9 @@ def fit(
         that is not given.  Released units, such as ``fit.units`` of another fit
         of these records or of an interrupted one, may be passed and cost nothing more; a
         ``start`` is in them (``fit.coded.params``).  From a public table of the same columns,
-        :func:`dpfast.like`, units, whitening and the start cost nothing.  If n and the budget are
-        too small, there are predictions by shrunk slopes, or by the mean of the response alone, and
-        a warning.  A fit
+        :func:`dpfast.regression.like`, units, whitening and the start cost nothing.  If n and the
+        budget are too small, there are predictions by shrunk slopes, or by the mean of the response
+        alone, and a warning.  A fit
         stops after its counts, with NaN and a warning, where too few records have numbers in all
         columns for the budget.
     inference : bool

@@ -23,15 +23,15 @@ from dpfast.solvers.pcn.plan import BudgetAllocation
 from dpfast.solvers.pcn.result import SolverResult
 
 OTHER_SIZE = (
-    "the public table of dpfast.like is not like this one. Scores are {ratio:.2g} times as long as "
-    "its own, of {complete:.0%} as many complete rows. Nothing was estimated. Check units, levels "
-    "and missing values of the columns, or leave the public table out."
+    "the public table of regression.like is not like this one. Scores are {ratio:.2g} times as "
+    "long as its own, of {complete:.0%} as many complete rows. Nothing was estimated. Check units, "
+    "levels and missing values of the columns, or leave the public table out."
 )
 
 OTHER_ROWS = (
-    "scores vary otherwise than those of the public table of dpfast.like, mainly along {columns}: "
-    "standard errors may be wrong by a third or more. Leave the public table out, or take one that "
-    "is more like this one."
+    "scores vary otherwise than those of the public table of regression.like, mainly along "
+    "{columns}: standard errors may be wrong by a third or more. Leave the public table out, or take "
+    "one that is more like this one."
 )
 
 

@@ -59,7 +59,7 @@ def like(X: Any, y: Any = None) -> Like:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(9000, 3))
     >>> y = X @ [1.0, 0.0, 2.0] + rng.normal(size=9000)
-    >>> last_year = dpfast.like(X[:4000], y[:4000])
+    >>> last_year = dpfast.regression.like(X[:4000], y[:4000])
     >>> fit = dpfast.fit(X[4000:], y[4000:], privacy=0.5, standardize=last_year)
     >>> fit.privacy.entries[0][0], len(fit.params)
     ('histogram of lengths', 4)
@@ -68,7 +68,7 @@ def like(X: Any, y: Any = None) -> Like:
 
 
 class Like:
-    """Public table that is like the private one; see :func:`dpfast.like`."""
+    """Public table that is like the private one; see :func:`dpfast.regression.like`."""
 
     def __init__(self, source: Source) -> None:
         source.refuse_unused((), "a public table has one row for each record.")
@@ -78,7 +78,7 @@ class Like:
         """Check that the public rows have the columns of a request of single private rows."""
         if private.means or private.group_size > 1 or private.record_weights is not None:
             raise InvalidInput(
-                "dpfast.like is for records of one row, without persons, weights or offsets. "
+                "regression.like is for records of one row, without persons, weights or offsets. "
                 "Leave standardize out."
             )
         request = FitRequest(
@@ -91,7 +91,7 @@ class Like:
             raise InvalidInput(
                 f"the public table has the columns {list(request.column_names)} and the private "
                 f"one {list(private.column_names)}: pass the same columns and levels in this order "
-                "to dpfast.like, encoded in the same way."
+                "to regression.like, encoded in the same way."
             )
         return request
 
@@ -109,7 +109,7 @@ def of_like() -> Iterator[None]:
         with observed(None):
             yield
     except InvalidInput as error:
-        raise InvalidInput(f"in the public table of dpfast.like: {error}") from error
+        raise InvalidInput(f"in the public table of regression.like: {error}") from error
 
 
 class PublicScaling(GivenScaling):

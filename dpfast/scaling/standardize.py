@@ -91,7 +91,7 @@ def checked_standardize(value: Any) -> Any:
         pass
     raise InvalidInput(
         "standardize must be True or False, private scales (dpfast.standardize(...), fit.units), "
-        f"or a public table (dpfast.like(...)); received {described(value)}."
+        f"or a public table (regression.like(...)); received {described(value)}."
     )
 
 
@@ -99,6 +99,6 @@ def refuse_like(standardize: Any, what: str) -> None:
     """Refuse a public table where units alone can be given."""
     if isinstance(standardize, Like):
         raise InvalidInput(
-            f"dpfast.like is for default fits; here are {what}. Estimate units once, with "
+            f"regression.like is for default fits; here are {what}. Estimate units once, with "
             "dpfast.standardize, and pass these."
         )

@@ -7,9 +7,11 @@ from dpfast.tables.estimates import counts, means
 from dpfast.tables.planning import plan
 from dpfast.tables.small_areas import small_areas
 from dpfast.tables.subgroups import fits
+from dpfast.tables.waves import Waves
 
 __all__ = [
-    "absorbed", "counts", "distribution", "fits", "means", "plan", "quantiles", "small_areas",
+    "Waves", "absorbed", "counts", "distribution", "fits", "means", "plan", "quantiles",
+    "small_areas",
 ]  # fmt: skip
 
 TYPE_CHECKING = False

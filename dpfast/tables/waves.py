@@ -156,7 +156,7 @@ class Waves:
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> waves = dpfast.Waves(1.0, waves=5)
+    >>> waves = dpfast.tables.Waves(1.0, waves=5)
     >>> for year in range(3):
     ...     X = rng.normal(size=(4000, 2))
     ...     found = waves.update(X, X @ [1.0, 2.0] + rng.normal(size=4000))
@@ -330,10 +330,11 @@ class Waves:
         first, n = self._first, sum(wave.n for wave in waves)
         assert first is not None and first.found is not None
         found = first.found
-        # a step leaves the relative error of the first wave's second moments
         bias = self._clipping_bias(waves, n)
         allowed = ASYMMETRY**2 * (bias**2 - found.clipping_bias**2) / found.theta.size
-        left = sum(wave.n * wave.step for wave in waves) / n / math.sqrt(self._known[0].n)
+        # a step leaves the relative error of the first wave's curvature, of noise and sampling
+        rate = math.hypot(found.curvature_noise / math.sqrt(theta.size), self._known[0].n ** -0.5)
+        left = rate * sum(wave.n * wave.step for wave in waves) / n
         result = found._replace(
             theta=found.mapping @ theta,
             meat=sum((wave.n * wave.meat for wave in waves), np.zeros_like(found.meat)) / n,

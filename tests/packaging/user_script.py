@@ -73,7 +73,7 @@ NAMES: list[object] = [
     dpfast.fit_formula,
     dpfast.fit_many,
     dpfast.regression.fit_sparse,
-    dpfast.like,
+    dpfast.regression.like,
     dpfast.fit_quantiles,
     dpfast.minimize,
     dpfast.nonprivate_fit,

@@ -56,7 +56,8 @@ FREE = {
     "Study": "its requests spend; tests/study/test_study.py is the sweep of hostile ones",
     "plan_release": "reads a budget and public rows", "compare": "reads a ledger",
     "Fit": "a result", "Minimum": "a result", "bayesopt.Tuning": "a result",
-    "GoodnessOfFit": "a result", "Waves": "its updates spend; refused in scaling/test_waves.py",
+    "GoodnessOfFit": "a result",
+    "tables.Waves": "its updates spend; refused in scaling/test_waves.py",
 }  # fmt: skip
 
 #: What ``CALLS`` has under its name by a function that passes its budget on as ``privacy_each``.

@@ -1,4 +1,4 @@
-"""``dpfast.like``: units, whitening and start of a public table, which costs nothing."""
+"""``regression.like``: units, whitening and start of a public table, which costs nothing."""
 
 import copy
 import math
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast import regression
 from dpfast.audit import replay
 from dpfast.errors import InvalidBudget, InvalidInput
 
@@ -36,7 +37,7 @@ def fitted(X, y, loss="least-squares", like=None, mu=1.0, seed=0, **options):
 
 @pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "logistic", "poisson"])
 def test_all_but_one_histogram_is_spent_on_scores(loss):
-    like = dpfast.like(*rows(0, 3000, loss))
+    like = regression.like(*rows(0, 3000, loss))
     X, y = rows(1, 5000, loss)
     entries = fitted(X, y, loss, like).privacy.entries
     assert [query for query, _ in entries][:2] == ["histogram of lengths", "gradient"]
@@ -47,18 +48,18 @@ def test_all_but_one_histogram_is_spent_on_scores(loss):
 
 def test_the_start_is_of_the_public_rows_alone():
     """The same public table and two private ones: the first point, to the last bit, is one."""
-    like = dpfast.like(*rows(0, 3000))
+    like = regression.like(*rows(0, 3000))
     starts = [fitted(*rows(seed, 4000), like=like, seed=seed).iterates[0] for seed in (1, 2)]
     assert np.isfinite(starts).all()
     np.testing.assert_array_equal(*starts)
-    other = fitted(*rows(1, 4000), like=dpfast.like(*rows(5, 3000)), seed=1).iterates[0]
+    other = fitted(*rows(1, 4000), like=regression.like(*rows(5, 3000)), seed=1).iterates[0]
     assert not np.array_equal(starts[0], other)
 
 
 @pytest.mark.parametrize("loss", ["least-squares", "logistic"])
 @pytest.mark.parametrize("row", [(1e300, -1e300, 0.0, 1.0), (np.nan, 0.0, 0.0, 0.0)])
 def test_a_fit_with_a_public_table_passes_record_and_replay(loss, row):
-    like = dpfast.like(*rows(0, 1000, loss))
+    like = regression.like(*rows(0, 1000, loss))
     data = np.column_stack(rows(1, 400, loss))
     other = data.copy()
     other[7] = row
@@ -71,7 +72,7 @@ def test_a_fit_with_a_public_table_passes_record_and_replay(loss, row):
 
 def test_errors_are_smaller_at_half_of_n_mu():
     """Twelve seeded pairs: a public table at n mu = 20 p^1.5 beats a fit without at twice that."""
-    like, sizes = dpfast.like(*rows(0, 4000)), (160, 320)
+    like, sizes = regression.like(*rows(0, 4000)), (160, 320)
     errors = {True: [], False: []}
     for seed in range(12):
         for of_public, n in zip((True, False), sizes, strict=True):
@@ -84,7 +85,7 @@ def test_errors_are_smaller_at_half_of_n_mu():
 
 def test_intervals_cover_what_they_name():
     """Forty seeded fits of four coefficients, whose population is known: 160 intervals."""
-    like, held = dpfast.like(*rows(0, 4000)), []
+    like, held = regression.like(*rows(0, 4000)), []
     truth = dpfast.nonprivate_fit(*rows(99, 400_000)).params
     for seed in range(40):
         found = fitted(*rows(seed + 100, 1500), like=like, seed=seed, mu=0.5)
@@ -96,7 +97,7 @@ def test_intervals_cover_what_they_name():
 def test_other_units_stop_the_fit_with_most_of_the_budget_left(factor):
     ledger = dpfast.Ledger(1.0)
     X, y = rows(1, 4000)
-    found = fitted(X * factor, y, like=dpfast.like(*rows(0, 3000)), ledger=ledger)
+    found = fitted(X * factor, y, like=regression.like(*rows(0, 3000)), ledger=ledger)
     assert np.isnan(found.params).all() and np.isnan(found.bse).all()
     assert any("is not like this one" in warning for warning in found.warnings)
     assert ledger.spent.mu**2 < 0.05
@@ -105,17 +106,17 @@ def test_other_units_stop_the_fit_with_most_of_the_budget_left(factor):
 def test_missing_rows_stop_the_fit():
     X, y = rows(1, 4000)
     X[::2] = np.nan
-    found = fitted(X, y, like=dpfast.like(*rows(0, 3000)))
+    found = fitted(X, y, like=regression.like(*rows(0, 3000)))
     assert np.isnan(found.params).all()
     assert any("as many complete rows" in warning for warning in found.warnings)
 
 
 def test_a_column_that_varies_otherwise_is_named():
-    like = dpfast.like(*rows(0, 3000))
+    like = regression.like(*rows(0, 3000))
     X, y = rows(1, 20_000)
-    assert not any("dpfast.like" in warning for warning in fitted(X, y, like=like).warnings)
+    assert not any("regression.like" in warning for warning in fitted(X, y, like=like).warnings)
     X[:, 0] = 50.0 + 0.4 * (X[:, 0] - 50.0)
-    (told,) = (w for w in fitted(X, y, like=like).warnings if "dpfast.like" in w)
+    (told,) = (w for w in fitted(X, y, like=like).warnings if "regression.like" in w)
     assert "x1" in told
 
 
@@ -128,13 +129,13 @@ def test_a_formula_reads_both_tables():
         {k: v[part] for k, v in table.items()} for part in (slice(2000), slice(2000, None))
     )
     formula = "y ~ a + I(b / 1000) + c + C(g, levels=['u', 'v'])"
-    found = fitted(formula, private, like=dpfast.like(public), mu=2.0)
+    found = fitted(formula, private, like=regression.like(public), mu=2.0)
     exact = dpfast.nonprivate_fit(formula, private)
     assert (np.abs(found.params - exact.params) < 5.0 * found.bse).all()
     schema = dpfast.Schema(
         {"a": dpfast.Numeric(0, 100), "c": dpfast.Numeric(-5, 10), "y": dpfast.Numeric(-20, 20)}
     )
-    of_schema = fitted("y ~ a + c", private, like=dpfast.like(public), mu=2.0, schema=schema)
+    of_schema = fitted("y ~ a + c", private, like=regression.like(public), mu=2.0, schema=schema)
     assert (
         np.abs(of_schema.params - dpfast.nonprivate_fit("y ~ a + c", private).params) < 0.2
     ).all()
@@ -145,11 +146,17 @@ REFUSED = {
     "a method": ({"loss": "log-cosh", "method": "newton"}, "default fits"),
     "other columns": ({"X": X0[:, :2]}, "the public table has the columns"),
     "offsets": ({"X": dpfast.records(X0, Y0, offset=Y0), "y": None}, "without persons, weights"),
-    "a constant": ({"standardize": dpfast.like(X0 * 0.0, Y0)}, "looks? constant"),
-    "a constant response": ({"standardize": dpfast.like(X0, Y0 * 0.0)}, "response looks constant"),
-    "nothing": ({"standardize": dpfast.like(X0 * np.nan, Y0)}, "hardly any row"),
-    "no response": ({"standardize": dpfast.like(X0)}, "in the public table of dpfast.like"),
-    "few rows": ({"standardize": dpfast.like(X0[:3], Y0[:3])}, "in the public table"),
+    "a constant": ({"standardize": regression.like(X0 * 0.0, Y0)}, "looks? constant"),
+    "a constant response": (
+        {"standardize": regression.like(X0, Y0 * 0.0)},
+        "response looks constant",
+    ),
+    "nothing": ({"standardize": regression.like(X0 * np.nan, Y0)}, "hardly any row"),
+    "no response": (
+        {"standardize": regression.like(X0)},
+        "in the public table of regression.like",
+    ),
+    "few rows": ({"standardize": regression.like(X0[:3], Y0[:3])}, "in the public table"),
 }
 
 
@@ -157,27 +164,33 @@ REFUSED = {
 def test_what_a_public_table_cannot_be_is_refused_before_the_charge(case):
     options, message = REFUSED[case]
     ledger = dpfast.Ledger(1.0)
-    call = {"X": X0, "y": Y0, "privacy": 1.0, "standardize": dpfast.like(X0, Y0), "ledger": ledger}
+    call = {
+        "X": X0,
+        "y": Y0,
+        "privacy": 1.0,
+        "standardize": regression.like(X0, Y0),
+        "ledger": ledger,
+    }
     with pytest.raises(InvalidInput, match=message):
         dpfast.fit(**(call | options))
     assert ledger.spent.mu == 0.0
 
 
 def test_persons_many_fits_and_groups_are_refused():
-    like = dpfast.like(X0, Y0)
+    like = regression.like(X0, Y0)
     people = dpfast.records(X0, Y0, group=np.arange(300) // 2, group_size=2)
     with pytest.raises(InvalidInput, match="without persons"):
         dpfast.fit(people, privacy=1.0, standardize=like)
     with pytest.raises(InvalidInput, match="many fits"):
         dpfast.fit_many(X0, Y0, privacy_each=1.0, standardize=like)
     with pytest.raises(InvalidInput, match="one row for each record"):
-        dpfast.like(dpfast.records(X0, Y0, group=Y0))
+        regression.like(dpfast.records(X0, Y0, group=Y0))
     with pytest.raises((InvalidBudget, InvalidInput)):
         dpfast.fit(X0, Y0, privacy=1e-12, standardize=like)
 
 
 def test_quantiles_share_a_public_table_and_estimators_are_cloned():
-    like = dpfast.like(*rows(0, 3000))
+    like = regression.like(*rows(0, 3000))
     X, y = rows(1, 4000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

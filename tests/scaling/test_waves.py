@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast import tables
 from dpfast.audit import replay
 from dpfast.curator.preconditioned import NO_CLIPPING, Linearization
 from dpfast.curator.waves import ScoreWaves
@@ -74,13 +75,13 @@ def test_c108_the_worst_record_attains_the_norm_of_a_column():
     assert math.isclose(lag_mu(1.0, WAVES) * column_norm(WAVES), 1.0, rel_tol=1e-3)
 
 
-def updated(tables, seed=0, **options):
+def updated(parts, seed=0, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        series = dpfast.Waves(
+        series = tables.Waves(
             **({"privacy": 1.0, "waves": WAVES, "noise": dpfast.SeededNoise(seed)} | options)
         )
-        for X, y in tables:
+        for X, y in parts:
             series.update(X, y)
     return series
 
@@ -162,11 +163,17 @@ def test_pooled_estimates_are_more_precise_than_any_wave():
 
 X0, Y0 = table(0, 2000)
 REFUSED = {
-    "one wave": (lambda: dpfast.Waves(1.0, waves=1), "waves"),
-    "more than waves": (lambda: dpfast.Waves(1.0, waves=3, most=4), "most at most waves"),
-    "no default fit": (lambda: dpfast.Waves(1.0, 3, "tukey"), "default fit"),
-    "too few": (lambda: dpfast.Waves(0.01, 3).update(X0[:300], Y0[:300]), "too small for slopes"),
-    "persons": (lambda: dpfast.Waves(1.0, 3).update(dpfast.records(X0, Y0, group=Y0)), "group"),
+    "one wave": (lambda: tables.Waves(1.0, waves=1), "waves"),
+    "more than waves": (lambda: tables.Waves(1.0, waves=3, most=4), "most at most waves"),
+    "no default fit": (lambda: tables.Waves(1.0, 3, "tukey"), "default fit"),
+    "too few": (
+        lambda: tables.Waves(0.01, 3).update(X0[:300], Y0[:300]),
+        "too small for slopes",
+    ),
+    "persons": (
+        lambda: tables.Waves(1.0, 3).update(dpfast.records(X0, Y0, group=Y0)),
+        "group",
+    ),
     "too many waves": (lambda: updated([(X0, Y0)] * 3, waves=2), "all 2 waves"),
     "other columns": (lambda: updated([(X0, Y0), (X0[:, :1], Y0)]), "columns of the first"),
 }

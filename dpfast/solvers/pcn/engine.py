@@ -281,6 +281,7 @@ def finalize(
         records_detected=whitening.records_detected,
         scores=scores,
         denser=local.broadening / whitening.density_factor,
+        curvature_noise=whitening.floor / max(float(whitening.values[0]), TINY),
     )
 
 

@@ -79,6 +79,8 @@ class SolverResult(NamedTuple):
     scores: Scores | None = None
     #: Records per width in a narrow window about the fitted line, over those in a wide one.
     denser: float = 1.0
+    #: Bound of the relative error of the curvature by its noise, in the least clear direction.
+    curvature_noise: float = 0.0
 
     def in_columns(self, basis: Array) -> SolverResult:
         """Return the result for all columns, of rows that were mapped by a basis.
