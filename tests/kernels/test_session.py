@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.noisy_release import charge, observed
+from dpfast.curator.answers import Receipt
+from dpfast.curator.noisy_release import charge, observed, release_with_noise
 from dpfast.errors import BudgetExceeded, LedgerClosed
 from dpfast.privacy.ledger.process import HERE
 from tests.curator.test_door import Watcher
@@ -157,3 +158,11 @@ def test_nothing_is_drawn_or_read_after_a_refusal():
     with observed(watcher), pytest.raises(BudgetExceeded):
         dpfast.fit(np.eye(50, 2), np.arange(50.0), privacy=1.0, ledger=ledger)
     assert watcher.seen == []
+
+
+def test_a_mean_has_the_noise_of_its_receipt():
+    """20,000 seeded draws tell a scale to half a percent."""
+    receipt = Receipt("mean", "C13", 1.0, 3.0, 3.0)
+    answer = release_with_noise(dpfast.SeededNoise(0), ("mean", 1.0), receipt, np.zeros(20_000))
+    assert answer.value.std() == pytest.approx(3.0, rel=0.03)
+    assert answer[1:] == (3.0, receipt)

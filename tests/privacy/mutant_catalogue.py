@@ -1301,6 +1301,14 @@ MONEY = (
         'total > book["_limit"][0] + (book["_limit"][0] >> 40)',
     ),
     plant(
+        "session-noise-at-nine-tenths",
+        "a session draws less noise for a mean than its receipt says",
+        SESSION,
+        SESSION_TESTS,
+        "((<tuple>receipt)[4],))",
+        "(0.9 * (<tuple>receipt)[4],))",
+    ),
+    plant(
         "session-forgets-what-it-granted",
         "charges of a session do not add up",
         SESSION,
