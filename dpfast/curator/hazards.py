@@ -112,8 +112,9 @@ class FollowUp(NamedTuple):
         missing = np.isnan(numbers)
         at = np.where(missing, 0.0, numbers).astype(np.int64)
         time = np.where(missing, np.nan, self.time[at])
-        beside = [None if column is None else column[at] for column in self[2:4]]
-        return FollowUp(time, self.event[at], *beside, self.n_strata)
+        entry = None if self.entry is None else self.entry[at]
+        stratum = None if self.stratum is None else self.stratum[at]
+        return FollowUp(time, self.event[at], entry, stratum, self.n_strata)
 
     def by_stratum(self, parts: Array) -> Array:
         """Put parts of intervals into the columns of each row's own stratum."""

@@ -501,7 +501,7 @@ class _Hazards(Analysis[Fit]):
         fit._baseline = Baseline(
             self._cuts[1:], self._columns.levels, params[:K],
             np.array([column.centre for column in columns]),
-            *[part / scales[:, None] for part in parts],
+            parts[0] / scales[:, None], parts[1] / scales[:, None],
             request.released_covariance(
                 Covariance(joint, 0, np.zeros(len(params)), (), spread._replace(units=all_to_own))
             ),
