@@ -62,6 +62,7 @@ tables.md | 0.5 | bench.tables --runs 40 --store | --runs 1 --budgets 1 --only "
 trees.md | 0.5 | bench.trees --replications 8 | --quick
 tuning.md | 0.5 | bench.tuning --replications 20 | --quick
 unseen.md | 1 | bench.unseen --runs 6 --store | --runs 1 --part 60
+waves.md | 0.1 | bench.waves --store | --quick
 """
 
 

@@ -30,7 +30,7 @@ OTHER_SIZE = (
 
 OTHER_ROWS = (
     "scores vary otherwise than those of the public table of regression.like, mainly along "
-    "{columns}: standard errors may be wrong by a third or more. Leave the public table out, or take "
+    "{columns}: standard errors may be wrong by a third or more. Leave the table out, or take "
     "one that is more like this one."
 )
 
