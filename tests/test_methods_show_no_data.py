@@ -81,6 +81,7 @@ OBJECTIVE = Objective(dpfast.LogCosh(), dpfast.Mallows(2.0), 2, scale=1.0)
 #: Right values of arguments, by name, and where a method has its own, by class and method.
 RIGHT: dict[str, Any] = {
     "D": POINTS, "H_inverse": np.eye(3), "X": X, "Z": POINTS, "alpha": None, "apart": None,
+    "at": {"x1": 0.5},
     "argument": "names", "audience": "paper", "average": False, "backend": "pandas",
     "contrasts": [], "new_response": False,
     "b": 1, "b_max": 2, "budget": dpfast.GDP(1.0),
