@@ -32,6 +32,7 @@ from dpfast.solvers.pcn.curvature import (
     MIN_CONDITION,
     MIN_CURVATURE,
     SQUARES,
+    UPDATE_SDS,
     GaussianCurvature,
     bounded_curvature,
 )
@@ -326,7 +327,7 @@ def bfgs_update(curvature: Array | None, before: NoisyScore, here: NoisyScore) -
     hessian_step = step if curvature is None else curvature @ step
     size = math.hypot(*step.tolist())
     predicted, observed = float(step @ hessian_step), float(step @ change)
-    doubt = SIGNAL_SDS * math.hypot(here.noise, before.noise) * size + step.size * before.noise**2
+    doubt = UPDATE_SDS * math.hypot(here.noise, before.noise) * size + step.size * before.noise**2
     if not (abs(observed - predicted) > doubt and predicted > 0.0 and observed > 0.0):
         return curvature
     updated = np.eye(step.size) if curvature is None else curvature
