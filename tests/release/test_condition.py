@@ -19,23 +19,22 @@ from dpfast.privacy.release.sensitivity import (
     psi_over_delta,
     public_scale,
 )
-from dpfast.release import FunctionalRelease, NotCertified
-from tests.flat import flat
+from dpfast.release import Certified, FunctionalRelease, NotCertified
 from tests.release.neighbours import (
     assert_told_apart_no_better,
     certified_functional,
     pair_at_the_extremes,
 )
-from tests.release.test_functional import BUDGET, LOSS, extreme_pairs, opened, sample
+from tests.release.test_functional import BUDGET, LOSS, SCALED, extreme_pairs, opened, sample
 
-OPTIONS = {"scale": 1.0, "privacy": BUDGET, "domain": Box(1.0)}
+OPTIONS = {"privacy": BUDGET, "domain": Box(1.0)}
 
 
 @pytest.mark.parametrize("certificate", ["global", "recursive"])
 def test_enough_records_are_released_near_the_exact_value(certificate):
     X, y = sample(40_000)
     exact = opened(X, y, LOSS, 1.0, Box(1.0))._search()
-    found = certified_functional(X, y, LOSS, "x2", certificate=certificate, **OPTIONS)
+    found = certified_functional(X, y, SCALED, "x2", **OPTIONS | {"method": Certified(certificate)})
     assert isinstance(found, FunctionalRelease)
     # the announced scale is a bound: 8 of them fail with probability below 1e-14
     assert abs(found.value - exact.theta[1]) < 8.0 * found.noise_scale_bound[0]
@@ -92,7 +91,8 @@ def test_two_neighbours_are_told_apart_no_better_than_promised():
     for X, y in pair_at_the_extremes():
         runs = [
             certified_functional(
-                X, y, LOSS, "x1", scale=1.0, privacy=budget, domain=Ball(1.0), ridge=3.0,
+                X, y, dpfast.Objective(LOSS, scale=1.0, ridge=3.0), "x1",
+                privacy=budget, domain=Ball(1.0),
             )
             for _ in range(600)
         ]  # fmt: skip
@@ -104,7 +104,7 @@ def test_two_neighbours_are_told_apart_no_better_than_promised():
 def test_too_few_records_are_a_result_that_says_how_many_are_needed():
     X, y = sample(2200)
     found = [
-        certified_functional(X, y, LOSS, "x1", noise=dpfast.SeededNoise(seed), **OPTIONS)
+        certified_functional(X, y, SCALED, "x1", noise=dpfast.SeededNoise(seed), **OPTIONS)
         for seed in range(3)
     ]
     assert all(isinstance(one, NotCertified) for one in found)
@@ -113,9 +113,9 @@ def test_too_few_records_are_a_result_that_says_how_many_are_needed():
     assert found[0].certificate.largest_bound is not None
     more = sample(int(1.5 * needed))
     seeded = OPTIONS | {"noise": dpfast.SeededNoise(0)}
-    assert certified_functional(*more, LOSS, "x1", **seeded).certified
+    assert certified_functional(*more, SCALED, "x1", **seeded).certified
     # the smallest eigenvalue may already be too small for a second certificate
-    first = certified_functional(X[:60], y[:60], LOSS, "x1", **seeded)
+    first = certified_functional(X[:60], y[:60], SCALED, "x1", **seeded)
     assert isinstance(first, NotCertified)
     assert first.certificate.largest_bound is None
 
@@ -125,7 +125,7 @@ def test_a_domain_that_does_not_see_a_direction_is_never_enough():
     levels = np.eye(2)[rng.integers(0, 2, 400)], np.eye(2)[rng.integers(0, 2, 400)]
     X, y = np.column_stack(levels), rng.integers(0, 2, 400) * 1.0
     found = certified_functional(
-        X, y, "logistic", "x1", privacy=BUDGET, ridge=5.0,
+        X, y, dpfast.Objective("logistic", ridge=5.0), "x1", privacy=BUDGET,
         domain=Product([OneHot(2), OneHot(2)]),
     )  # fmt: skip
     assert isinstance(found, NotCertified)
@@ -136,13 +136,13 @@ def test_a_domain_that_does_not_see_a_direction_is_never_enough():
 def test_several_functionals_and_one_charge():
     X, y = sample(40_000)
     ledger = dpfast.Ledger(BUDGET)
-    found = certified_functional(X, y, LOSS, ["x1", "x3"], ledger=ledger, **OPTIONS)
+    found = certified_functional(X, y, SCALED, ["x1", "x3"], ledger=ledger, **OPTIONS)
     assert found.value.shape == (2,)
     assert len(ledger.entries) == 2  # the certificates, then the functionals
     assert ledger.spent == BUDGET
     assert "smallest and the largest" in found.explain()
     with pytest.raises(dpfast.InvalidInput, match="method must be"):
-        certified_functional(X, y, LOSS, "x1", **(OPTIONS | {"method": "other"}))
+        certified_functional(X, y, SCALED, "x1", **(OPTIONS | {"method": "other"}))
     query = opened(X[:500], y[:500], LOSS, 1.0, Box(1.0), certificates=2)
     query.certificate()
     with pytest.raises(dpfast.BudgetExceeded, match="were paid for"):
@@ -156,23 +156,23 @@ def test_several_functionals_and_one_charge():
 def test_certify_bounds_the_condition_number():
     X, y = sample(20_000)
     exact = opened(X, y, LOSS, 1.0, Box(1.0))._search()
-    options = {"scale": 1.0, "domain": Box(1.0), "which": "both"}
+    options = {"domain": Box(1.0), "which": "both"}
     for seed in range(20):
-        found = flat(dpfast.release.certify)(
-            X, y, LOSS, privacy=dpfast.ApproxDP(2.0, 1e-7), noise=dpfast.SeededNoise(seed),
+        found = dpfast.release.certify(
+            X, y, SCALED, privacy=dpfast.ApproxDP(2.0, 1e-7), noise=dpfast.SeededNoise(seed),
             **options,
         )  # fmt: skip
         assert found.lower_bound <= exact.eigenvalue <= exact.largest <= found.largest_bound
         assert 1.0 <= found.condition_number < 4.0 * exact.largest / exact.eigenvalue
     assert found.privacy.delta == 1e-7
     assert found.failure == 2e-7
-    few = flat(dpfast.release.certify)(
-        X[:50], y[:50], LOSS, privacy=dpfast.ApproxDP(2.0, 1e-7), **options
+    few = dpfast.release.certify(
+        X[:50], y[:50], SCALED, privacy=dpfast.ApproxDP(2.0, 1e-7), **options
     )
     assert few.largest_bound is None and few.condition_number is None
     with pytest.raises(dpfast.errors.InvalidBudget, match="ApproxDP"):
-        flat(dpfast.release.certify)(X, y, LOSS, privacy=dpfast.PureDP(1.0), **options)
+        dpfast.release.certify(X, y, SCALED, privacy=dpfast.PureDP(1.0), **options)
     with pytest.raises(dpfast.InvalidInput, match="which must be"):
-        flat(dpfast.release.certify)(
-            X, y, LOSS, privacy=dpfast.PureDP(1.0), **(options | {"which": "no"})
+        dpfast.release.certify(
+            X, y, SCALED, privacy=dpfast.PureDP(1.0), **(options | {"which": "no"})
         )

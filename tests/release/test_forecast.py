@@ -5,18 +5,16 @@ import pytest
 
 import dpfast
 from dpfast.errors import InvalidBudget, InvalidInput
-from tests.flat import flat
 from tests.loops import each
 
 PAIR = dpfast.ApproxDP(1.0, 1e-6)
+LOG_COSH = dpfast.Objective("log-cosh", scale=1.0)
 BOX = dpfast.models.Box(1.0, intercept=True)
 
 
 def planned(n, **options):
-    given = {"scale": 1.0, "privacy": PAIR, "domain": BOX, "runs": 8} | options
-    return flat(dpfast.release.plan_release)(
-        n, given.pop("p", 2), given.pop("loss", "log-cosh"), **given
-    )
+    given = {"loss": LOG_COSH, "privacy": PAIR, "domain": BOX, "runs": 8} | options
+    return dpfast.release.plan_release(n, given.pop("p", 2), **given)
 
 
 def test_the_method_is_named_and_its_error_forecast():
@@ -69,7 +67,7 @@ def test_a_forecast_names_the_method_and_the_noise_of_releases_of_other_rows_lik
     ids=lambda domain: type(domain).__name__,
 )
 def test_every_domain_has_rows(domain):
-    found = planned(5_000, p=domain.n_covariates or 3, domain=domain, loss="logistic", scale=None)
+    found = planned(5_000, p=domain.n_covariates or 3, domain=domain, loss="logistic")
     assert 0.0 < found.error < np.inf and found.sampling_error > 0.0
 
 
@@ -97,7 +95,7 @@ def test_a_public_pilot_takes_the_place_of_synthetic_rows():
 
 @pytest.mark.parametrize("n", [5, 200])
 def test_rows_that_separate_the_classes_have_a_forecast(n):
-    found = planned(n, p=3, loss="logistic", scale=None, rate=0.1, runs=2)
+    found = planned(n, p=3, loss="logistic", rate=0.1, runs=2)
     assert 0.0 < found.error < np.inf and found.error_range[0] <= found.error
 
 

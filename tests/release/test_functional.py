@@ -20,9 +20,8 @@ from dpfast.data import as_records
 from dpfast.models import Ball, Bounded, Box, LogCosh, Logistic, Objective, Product
 from dpfast.models.products import Interval, OneHot
 from dpfast.papers import TestAndRelease
-from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease
+from dpfast.release import Certified, FunctionalRelease, NotCertified, ParameterRelease
 from dpfast.release.certified import CertifiedSession
-from tests.flat import flat
 from tests.loops import each
 from tests.release.neighbours import (
     assert_told_apart_no_better,
@@ -32,6 +31,7 @@ from tests.release.neighbours import (
 
 BUDGET = dpfast.ApproxDP(4.0, 1e-6)
 LOSS = LogCosh(2.0)
+SCALED = dpfast.Objective(LOSS, scale=1.0)
 
 
 def sample(n=6000, d=4, seed=0, binary=False):
@@ -63,7 +63,9 @@ def test_releases_are_near_the_exact_fit(domain, loss, scale):
         y,
         dpfast.Objective(loss, weights=Bounded(10.0), scale=scale, fit_intercept=domain.intercept),
     ).params
-    found = certified_functional(X, y, loss, "x2", scale=scale, privacy=BUDGET, domain=domain)
+    found = certified_functional(
+        X, y, dpfast.Objective(loss, scale=scale), "x2", privacy=BUDGET, domain=domain
+    )
     assert isinstance(found, FunctionalRelease)
     # the announced scale is a bound: 8 of them fail with probability below 1e-14
     assert abs(found.value - exact[1 + int(domain.intercept)]) < 8.0 * found.noise_scale_bound[0]
@@ -112,7 +114,7 @@ def test_what_is_returned_holds_no_data_and_no_secret_scale():
     for n in (6000, 24_000):
         X, y = sample(n)
         found = certified_functional(
-            X, y, LOSS, "x1", scale=1.0, privacy=BUDGET, domain=Box(1.0),
+            X, y, SCALED, "x1", privacy=BUDGET, domain=Box(1.0),
             noise=dpfast.SeededNoise(5),
         )  # fmt: skip
         sizes.append(len(pickle.dumps(found)))
@@ -121,7 +123,7 @@ def test_what_is_returned_holds_no_data_and_no_secret_scale():
     assert abs(sizes[0] - sizes[1]) < 16
     # the announced scale is a function of the released certificate alone
     again = certified_functional(
-        X * 0.999, y, LOSS, "x1", scale=1.0, privacy=BUDGET, domain=Box(1.0),
+        X * 0.999, y, SCALED, "x1", privacy=BUDGET, domain=Box(1.0),
         noise=dpfast.SeededNoise(5),
     )  # fmt: skip
     if again.certificate.lower_bound == found.certificate.lower_bound:
@@ -154,21 +156,20 @@ def test_two_neighbours_are_told_apart_no_better_than_promised():
     """
     budget, found = dpfast.ApproxDP(1.5, 1e-4), []
     for X, y in pair_at_the_extremes():
-        options = {"scale": 1.0, "privacy": budget, "domain": Ball(1.0), "ridge": 3.0}
-        runs = [flat(dpfast.release_parameter)(X, y, LOSS, **options) for _ in range(800)]
+        objective = dpfast.Objective(LOSS, scale=1.0, ridge=3.0)
+        options = {"privacy": budget, "domain": Ball(1.0)}
+        runs = [dpfast.release_parameter(X, y, objective, **options) for _ in range(800)]
         found.append([run.params[0] for run in runs])
     assert_told_apart_no_better(*found, 1.5, 1e-4)
 
 
 def test_several_functionals_share_one_certificate():
     X, y = sample(40_000)
-    found = certified_functional(
-        X, y, LOSS, ["x1", "x3"], scale=1.0, privacy=BUDGET, domain=Box(1.0)
-    )
+    found = certified_functional(X, y, SCALED, ["x1", "x3"], privacy=BUDGET, domain=Box(1.0))
     assert found.value.shape == (2,)
     assert found.names == ("x1", "x3")
     assert found.noise_interval(0.9).shape == (2, 2)
-    one = certified_functional(X, y, LOSS, "x1", scale=1.0, privacy=BUDGET, domain=Box(1.0))
+    one = certified_functional(X, y, SCALED, "x1", privacy=BUDGET, domain=Box(1.0))
     assert found.noise_scale_bound[0] > one.noise_scale_bound[0]
     with pytest.raises(dpfast.errors.InferenceUnavailable, match="inference"):
         found.conf_int()
@@ -177,8 +178,8 @@ def test_several_functionals_share_one_certificate():
 @pytest.mark.slow
 def test_intervals_with_sampling_error():
     X, y = sample(40_000)
-    options = {"scale": 1.0, "privacy": BUDGET, "domain": Box(1.0), "inference": 0.4}
-    found = flat(dpfast.release_functional)(X, y, LOSS, np.eye(4)[:2], **options)
+    options = {"privacy": BUDGET, "domain": Box(1.0), "inference": 0.4}
+    found = dpfast.release_functional(X, y, SCALED, np.eye(4)[:2], **options)
     exact = dpfast.nonprivate_fit(
         X, y, dpfast.Objective(LOSS, weights=Bounded(2.0), scale=1.0, fit_intercept=False)
     ).bse[:2]
@@ -186,16 +187,16 @@ def test_intervals_with_sampling_error():
     wide = found.conf_int(0.95)
     assert (wide[:, 1] - wide[:, 0] > 2 * 1.96 * found.sampling_error).all()
     with pytest.raises(dpfast.InvalidInput, match="inference"):
-        certified_functional(X, y, LOSS, "x1", **options)
+        certified_functional(X, y, SCALED, "x1", **options)
 
 
 @pytest.mark.parametrize("certificate", ["global", "recursive"])
 def test_too_few_records_are_a_result_that_says_how_many_are_needed(certificate):
     X, y = sample({"global": 1500, "recursive": 2500}[certificate])
-    options = {"scale": 1.0, "privacy": dpfast.ApproxDP(1.0, 1e-6), "domain": Box(1.0)}
-    call = flat(partial(dpfast.release_parameter, certificate=certificate))
+    options = {"privacy": dpfast.ApproxDP(1.0, 1e-6), "domain": Box(1.0)}
+    call = partial(dpfast.release_parameter, certificate=certificate)
     ledger = dpfast.Ledger(options["privacy"])
-    found = call(X, y, LOSS, ledger=ledger, **options, noise=dpfast.SeededNoise(0))
+    found = call(X, y, SCALED, ledger=ledger, **options, noise=dpfast.SeededNoise(0))
     assert isinstance(found, NotCertified)
     assert not found.certified
     assert "Not certified" in str(found)
@@ -205,21 +206,21 @@ def test_too_few_records_are_a_result_that_says_how_many_are_needed(certificate)
     assert found.left == ledger.remaining
     assert "Not charged: epsilon=0.75, delta=5e-07" in str(found)
     estimates = [
-        call(X, y, LOSS, **options, noise=dpfast.SeededNoise(seed)).records_needed
+        call(X, y, SCALED, **options, noise=dpfast.SeededNoise(seed)).records_needed
         for seed in range(40)
     ]
     needed = float(np.median(estimates))
     assert len(X) < needed < 20_000
     # of other noise a few runs in 10,000 are certified of too few records, or are not of enough
     more, fewer = (
-        [call(*sample(int(times * needed)), LOSS, **options, noise=dpfast.SeededNoise(seed))
+        [call(*sample(int(times * needed)), SCALED, **options, noise=dpfast.SeededNoise(seed))
          for seed in range(5)]
         for times in (1.5, 0.5)
     )  # fmt: skip
     assert all(run.certified for run in more) and not any(run.certified for run in fewer)
     # what is left buys another answer
     rest = {**options, "privacy": found.left, "method": "objective-perturbation"}
-    flat(dpfast.release_functional)(X, y, LOSS, "x1", ledger=ledger, **rest)
+    dpfast.release_functional(X, y, SCALED, "x1", ledger=ledger, **rest)
     assert ledger.spent == ledger.total
 
 
@@ -227,14 +228,12 @@ def test_budgets_are_charged_before_data_are_touched():
     X, y = sample(500)
     ledger = dpfast.Ledger(dpfast.ApproxDP(1.0, 1e-6))
     with pytest.raises(dpfast.BudgetExceeded):
-        certified_functional(
-            X, y, LOSS, "x1", scale=1.0, privacy=BUDGET, domain=Box(1.0), ledger=ledger
-        )
+        certified_functional(X, y, SCALED, "x1", privacy=BUDGET, domain=Box(1.0), ledger=ledger)
     assert not ledger.entries
     dpfast.release_parameter(
         X,
         y,
-        dpfast.Objective(LOSS, scale=1.0),
+        SCALED,
         privacy=dpfast.ApproxDP(0.5, 5e-7),
         domain=Box(1.0),
         ledger=ledger,
@@ -252,41 +251,39 @@ def test_budgets_are_charged_before_data_are_touched():
 
 def test_options_are_checked_before_anything_is_spent():
     X, y = sample(50)
-    good = {"scale": 1.0, "privacy": BUDGET, "domain": Box(1.0)}
+    good = {"privacy": BUDGET, "domain": Box(1.0)}
     for bad, match in [
         ({"privacy": dpfast.GDP(1.0)}, "ApproxDP"),
         ({"domain": 1.0}, "domain must say"),
-        ({"certificate_share": 1.0}, "certificate_share"),
+        ({"method": Certified(certificate_share=1.0)}, "certificate_share"),
         ({"inference": 2.0}, "inference"),
         ({"privacy": dpfast.ApproxDP(4.0, 1e-11)}, "delta"),
     ]:
         with pytest.raises((dpfast.InvalidInput, dpfast.errors.InvalidBudget), match=match):
-            certified_functional(X, y, LOSS, "x1", **(good | bad))
+            certified_functional(X, y, SCALED, "x1", **(good | bad))
     for direction in ("x9", np.zeros(4), [1.0, 2.0], [math.nan] * 4):
         with pytest.raises(dpfast.InvalidInput, match=r"direction|coefficient"):
-            certified_functional(X, y, LOSS, direction, **good)
+            certified_functional(X, y, SCALED, direction, **good)
     with pytest.raises(dpfast.errors.InvalidBudget, match="PureDP"):
-        dpfast.release.certify(
-            X, y, dpfast.Objective(LOSS, scale=1.0), privacy=BUDGET, domain=Box(1.0)
-        )
+        dpfast.release.certify(X, y, SCALED, privacy=BUDGET, domain=Box(1.0))
 
 
 @pytest.mark.parametrize("certificate", ["global", "recursive"])
 def test_either_certificate_leads_to_a_release(certificate):
     X, y = sample(20_000)
-    options = {"scale": 1.0, "domain": Box(1.0), "certificate": certificate}
-    found = certified_functional(X, y, LOSS, "x1", privacy=BUDGET, **options)
+    options = {"domain": Box(1.0), "certificate": certificate}
+    found = dpfast.release_functional(
+        X, y, SCALED, "x1", privacy=BUDGET, domain=Box(1.0), method=Certified(certificate)
+    )
     assert found.certified
     assert certificate in found.method
-    assert flat(dpfast.release_parameter)(X, y, LOSS, privacy=BUDGET, **options).certified
+    assert dpfast.release_parameter(X, y, SCALED, privacy=BUDGET, **options).certified
     exact = opened(X, y, LOSS, 1.0, Box(1.0))._search().eigenvalue
-    bound = flat(dpfast.release.certify)(
-        X, y, LOSS, privacy=dpfast.PureDP(1.0), **options
-    ).lower_bound
+    bound = dpfast.release.certify(X, y, SCALED, privacy=dpfast.PureDP(1.0), **options).lower_bound
     assert 0.5 * exact < bound <= exact
     with pytest.raises(dpfast.InvalidInput, match="certificate must be"):
-        flat(dpfast.release.certify)(
-            X, y, LOSS, privacy=dpfast.PureDP(1.0), **(options | {"certificate": "no"})
+        dpfast.release.certify(
+            X, y, SCALED, privacy=dpfast.PureDP(1.0), **(options | {"certificate": "no"})
         )
 
 
@@ -295,7 +292,7 @@ def test_a_certificate_is_a_lower_bound():
     exact = opened(X, y, LOSS, 1.0, Box(1.0))._search().eigenvalue
     for seed in range(60):
         found = dpfast.release.certify(
-            X, y, dpfast.Objective(LOSS, scale=1.0), privacy=dpfast.PureDP(2.0), domain=Box(1.0),
+            X, y, SCALED, privacy=dpfast.PureDP(2.0), domain=Box(1.0),
             noise=dpfast.SeededNoise(seed),
         )  # fmt: skip
         assert found.lower_bound <= exact
@@ -382,8 +379,8 @@ def test_what_is_promised_is_never_less_than_was_charged(monkeypatch):
         object.__setattr__(self, name, value)
 
     monkeypatch.setattr(CertifiedSession, "__setattr__", noted)
-    found = flat(dpfast.release_parameter)(
-        *sample(20_000), LOSS, scale=1.0, privacy=BUDGET, domain=Box(1.0), certificate="global"
+    found = dpfast.release_parameter(
+        *sample(20_000), SCALED, privacy=BUDGET, domain=Box(1.0), certificate="global"
     )
     assert found.certified
     first, both = promised

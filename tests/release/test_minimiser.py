@@ -11,7 +11,6 @@ from dpfast.curator.release import certified
 from dpfast.data import as_records
 from dpfast.models import LogCosh, Logistic, Objective, PseudoHuber
 from dpfast.privacy.release import certified_minimiser as constants
-from tests.flat import flat
 from tests.loops import each
 from tests.release.hostile import curator_of, exact_gradient, hostile
 
@@ -131,11 +130,12 @@ def test_records_on_a_cluster_need_no_pilot(monkeypatch):
     rng = np.random.default_rng(4)
     X = rng.uniform(-1, 1, (100, 2))
     y = X @ [2.0, -1.0] + rng.laplace(size=100)
-    options = {"privacy": dpfast.ApproxDP(1.0, 1e-6), "scale": 1.0, "ridge": 5.0}
+    options = {"privacy": dpfast.ApproxDP(1.0, 1e-6)}
     for domain in (dpfast.models.Ball(1.5), dpfast.models.Box(1.0)):
         for loss, kind in (("log-cosh", "global"), ("smoothed-huber", "smooth")):
-            found = flat(dpfast.release_parameter)(
-                array.from_array(X, chunks=(30, 2)), array.from_array(y, chunks=30), loss,
+            found = dpfast.release_parameter(
+                array.from_array(X, chunks=(30, 2)), array.from_array(y, chunks=30),
+                dpfast.Objective(loss, scale=1.0, ridge=5.0),
                 domain=domain, certificate=kind, **options,
             )  # fmt: skip
             assert found.certified

@@ -18,10 +18,10 @@ from dpfast.models import Ball, Bounded, Box, LogCosh, Logistic
 from dpfast.privacy.release.sensitivity import STEP_COUNT, step_grid, step_shift
 from dpfast.release.request import ReleaseRequest
 from dpfast.release.routes import MANY, route
-from tests.flat import flat
 from tests.release.neighbours import assert_told_apart_no_better
 
 LOSS = LogCosh(2.0)
+SCALED = dpfast.Objective(LOSS, scale=1.0)
 PAIR = dpfast.ApproxDP(1.0, 1e-6)
 BOX = Box(1.0, intercept=True)
 
@@ -156,7 +156,7 @@ def test_r39_what_is_charged_adds_up_to_the_total():
         for inference in (None, 0.3):
             ledger = dpfast.Ledger(total)
             found = dpfast.release_functional(
-                X, y, dpfast.Objective(LOSS, scale=1.0), ["x1", "x2"], privacy=total, domain=BOX,
+                X, y, SCALED, ["x1", "x2"], privacy=total, domain=BOX,
                 ledger=ledger, method="one-shot", inference=inference, noise=dpfast.SeededNoise(1),
             )  # fmt: skip
             (entry,) = ledger.entries
@@ -231,16 +231,17 @@ def test_a_step_is_nearer_than_the_fit_and_its_intervals_cover(loss, n):
     exact = dpfast.nonprivate_fit(
         X, y, dpfast.Objective(loss, weights=Bounded(2.5), scale=scale)
     ).params
-    options = {"scale": scale, "privacy": PAIR, "domain": BOX}
+    objective = dpfast.Objective(loss, scale=scale)
+    options = {"privacy": PAIR, "domain": BOX}
     off, of_fit, covered = [], [], []
     for seed in range(20):
         noise = {"noise": dpfast.SeededNoise(seed)}
-        found = flat(dpfast.release_functional)(X, y, loss, "x1", **options, **noise)
+        found = dpfast.release_functional(X, y, objective, "x1", **options, **noise)
         assert "one Newton step" in found.method and not found.certified
         off.append(found.value - exact[1])
         low, high = found.noise_interval(0.9)[0]
         covered.append(low <= exact[1] <= high)
-        fitted = flat(dpfast.release_functional)(X, y, loss, "x1", method="fit", **options, **noise)
+        fitted = dpfast.release_functional(X, y, objective, "x1", method="fit", **options, **noise)
         of_fit.append(fitted.value - exact[1])
     ratio = np.sqrt(np.mean(np.square(off)) / np.mean(np.square(of_fit)))
     assert ratio < 0.75
@@ -275,7 +276,7 @@ def test_public_numbers_choose_the_method():
     X, y = sample(60)
     for method in ("one-shot", "fit", "objective-perturbation"):
         found = dpfast.release_functional(
-            X, y, dpfast.Objective(LOSS, scale=1.0), "x1", privacy=PAIR, domain=BOX, method=method
+            X, y, SCALED, "x1", privacy=PAIR, domain=BOX, method=method
         )
         assert "as requested" in found.method or "perturbation" in found.method
         assert found.noise_interval().shape == (1, 2) and np.isfinite(found.value)
@@ -283,13 +284,13 @@ def test_public_numbers_choose_the_method():
 
 def test_an_unknown_method_or_budget_is_refused():
     X, y = sample(50)
-    options = {"scale": 1.0, "privacy": PAIR, "domain": BOX}
+    options = {"privacy": PAIR, "domain": BOX}
     with pytest.raises(InvalidInput, match="method"):
-        flat(dpfast.release_functional)(X, y, LOSS, "x1", method="best", **options)
+        dpfast.release_functional(X, y, SCALED, "x1", method="best", **options)
     tiny = options | {"privacy": dpfast.ApproxDP(1e-9, 1e-9), "method": "one-shot"}
     ledger = dpfast.Ledger(PAIR)
     with pytest.raises(InvalidBudget):
-        flat(dpfast.release_functional)(X, y, LOSS, "x1", ledger=ledger, **tiny)
+        dpfast.release_functional(X, y, SCALED, "x1", ledger=ledger, **tiny)
     assert not ledger.entries
 
 
@@ -301,9 +302,7 @@ def test_a_pilot_that_was_paid_for_arrives(monkeypatch):
 
     monkeypatch.setattr(noisy_release, "release_integer", stop)
     with pytest.raises(KeyboardInterrupt) as stopped:
-        dpfast.release_functional(
-            X, y, dpfast.Objective(LOSS, scale=1.0), "x1", privacy=PAIR, domain=BOX, inference=0.2
-        )
+        dpfast.release_functional(X, y, SCALED, "x1", privacy=PAIR, domain=BOX, inference=0.2)
     kept = stopped.value.partial_result
     assert isinstance(kept, dpfast.release.FunctionalRelease) and abs(kept.value - 1.0) < 1.0
     assert kept.privacy.total == PAIR and kept.noise_law == "gaussian"

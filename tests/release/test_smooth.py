@@ -34,11 +34,9 @@ from dpfast.models import (
 from dpfast.privacy.release import smooth_minimiser as constants
 from dpfast.privacy.release.calibration import COUNT
 from dpfast.release import NotCertified, ParameterRelease
-from tests.flat import flat
 from tests.release.hostile import curator_of, exact_gradient, hostile
 from tests.release.neighbours import (
     assert_told_apart_no_better,
-    certified_functional,
     pair_at_the_extremes,
 )
 
@@ -395,11 +393,12 @@ def test_r27_what_cannot_qualify_is_refused_by_name():
         with pytest.raises(dpfast.InvalidInput, match=match):
             smooth_constants(loss)
     X, y = np.zeros((50, 1)), np.zeros(50)
-    common = {"scale": 1.0, "domain": dpfast.models.Ball(1.0)}
+    common = {"privacy": BUDGET, "domain": dpfast.models.Ball(1.0)}
     with pytest.raises(dpfast.InvalidInput, match="certificate='smooth'"):
-        flat(dpfast.release_parameter)(X, y, SmoothedHuber(), privacy=BUDGET, **common)
+        dpfast.release_parameter(X, y, Objective(SmoothedHuber(), scale=1.0), **common)
+    objective, method = Objective(LogCosh(), scale=1.0), dpfast.release.Certified("smooth")
     with pytest.raises(dpfast.InvalidInput, match="one functional"):
-        certified_functional(X, y, LogCosh(), "x1", privacy=BUDGET, certificate="smooth", **common)
+        dpfast.release_functional(X, y, objective, "x1", method=method, **common)
     objective = Objective(LogCosh(), dpfast.Mallows(2.0), 1, fit_intercept=False, scale=1.0)
     curator = Curator(as_records(X, y), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
     with pytest.raises(dpfast.InvalidInput, match="does not bound the rows"):
@@ -435,13 +434,13 @@ def test_r27_releases_have_the_stated_noise_around_the_minimiser(loss):
     """
     X, y = sample(100_000)
     options = {
-        "scale": 1.0, "privacy": BUDGET, "domain": dpfast.models.Ball(1.75),
+        "privacy": BUDGET, "domain": dpfast.models.Ball(1.75),
         "certificate": "smooth",
     }  # fmt: skip
     centre, plan = found(X, y, loss, 1.0, 1.75)
     scores = []
     for _ in range(60):
-        run = flat(dpfast.release_parameter)(X, y, loss, **options)
+        run = dpfast.release_parameter(X, y, Objective(loss, scale=1.0), **options)
         assert isinstance(run, ParameterRelease)
         assert run.method == "smooth certificate"
         assert run.certificate.lower_bound <= centre.eigenvalue
@@ -489,12 +488,12 @@ def test_r26_certificates_are_lower_bounds():
 def test_too_few_records_are_a_result_that_says_how_many_are_needed():
     X, y = sample(35_000)
     options = {
-        "scale": 1.0, "privacy": dpfast.ApproxDP(4.0, 1e-6), "domain": dpfast.models.Ball(2.0),
+        "privacy": dpfast.ApproxDP(4.0, 1e-6), "domain": dpfast.models.Ball(2.0),
         "certificate": "smooth",
     }  # fmt: skip
     runs = [
-        flat(dpfast.release_parameter)(
-            X, y, SmoothedHuber(), **options, noise=dpfast.SeededNoise(seed)
+        dpfast.release_parameter(
+            X, y, Objective(SmoothedHuber(), scale=1.0), **options, noise=dpfast.SeededNoise(seed)
         )
         for seed in range(30)
     ]
@@ -503,7 +502,7 @@ def test_too_few_records_are_a_result_that_says_how_many_are_needed():
     assert 35_000 < needed < 200_000
     assert "Not certified" in str(runs[0])
     X, y = sample(int(1.5 * needed))
-    found = flat(dpfast.release_parameter)(
-        X, y, SmoothedHuber(), **options, noise=dpfast.SeededNoise(0)
+    found = dpfast.release_parameter(
+        X, y, Objective(SmoothedHuber(), scale=1.0), **options, noise=dpfast.SeededNoise(0)
     )
     assert found.certified
