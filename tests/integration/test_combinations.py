@@ -10,7 +10,6 @@ import pytest
 import dpfast
 from dpfast.models import resolve_loss
 from dpfast.models.names import LOSSES
-from tests.flat import flat
 from tests.loops import each
 
 WEIGHTS = (
@@ -66,15 +65,15 @@ def test_every_combination_works_or_is_refused_by_name(name):
     for weights, (method, inference) in product(WEIGHTS, METHODS):
         reason = expected(loss, weights, method, inference)
         short = SHORT.get(method, method)
-        call = {"weights": weights, "method": short, "inference": inference}
-        ledger = dpfast.Ledger(1.0)
+        objective, ledger = dpfast.Objective(name, weights, scale=scale), dpfast.Ledger(1.0)
+        call = {"privacy": 1.0, "ledger": ledger, "method": short, "inference": inference}
         if reason is None:
-            result = flat(dpfast.fit)(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
+            result = dpfast.fit(X, y, objective, **call)
             assert np.isfinite(result.params).all()
             continue
         n_refused += 1
         with pytest.raises(dpfast.InvalidInput) as caught:
-            flat(dpfast.fit)(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
+            dpfast.fit(X, y, objective, **call)
         message = str(caught.value)
         assert reason in message
         # the part that is at fault, by name, and what would be allowed
@@ -97,17 +96,14 @@ def test_adaptive_steps_need_a_public_self_concordance(name):
     for weights, step in product(WEIGHTS[:3], (SelfConcordant(), DecrementSwitch())):
         if not loss.needs_scale and isinstance(weights, dpfast.models.Schweppe):
             continue
-        options = {"privacy": 1.0, "scale": scale, "weights": weights}
+        objective = dpfast.Objective(name, weights, scale=scale)
+        options = {"privacy": 1.0, "method": dpfast.optimize.Newton(step=step, steps=3)}
         works = loss.self_concordance < np.inf and not isinstance(weights, dpfast.Mallows)
         if works:
-            flat(dpfast.fit)(
-                X, y, name, method=dpfast.optimize.Newton(step=step, steps=3), **options
-            )
+            dpfast.fit(X, y, objective, **options)
         else:
             with pytest.raises(dpfast.InvalidInput, match="self-concordance"):
-                flat(dpfast.fit)(
-                    X, y, name, method=dpfast.optimize.Newton(step=step, steps=3), **options
-                )
+                dpfast.fit(X, y, objective, **options)
 
 
 @pytest.mark.parametrize("name", LOSSES)

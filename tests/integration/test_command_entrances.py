@@ -11,7 +11,6 @@ import pytest
 
 import dpfast
 from dpfast.cli import main
-from tests.flat import flat
 
 RNG = np.random.default_rng(11)
 PERSONS = 500
@@ -61,15 +60,17 @@ def test_persons_are_those_of_python(folder, capsys, file, schema):
         parquet.write_table(
             arrow.table({"a": X[:, 0], "b": X[:, 1], "y": Y, "id": LABELS.tolist()}), file
         )
-    persons = {"group": LABELS, "each": "person", "privacy": 5.0, "noise": dpfast.SeededNoise(0)}
+    persons = {"group": LABELS, "each": "person"}
+    settings = {"privacy": 5.0, "noise": dpfast.SeededNoise(0)}
     declared = ["--schema", "schema.toml", *ROBUST] if schema else []
     found = found_by(capsys, "fit", file, *FIT, *declared)
     if schema:
         table = {"a": X[:, 0], "b": X[:, 1], "y": Y}
         design = dpfast.Schema.from_toml(SCHEMA).encode(table, ["a", "b"], "y")
-        expected = flat(dpfast.fit)(design, None, "log-cosh", scale=1.0, **persons)
+        objective = dpfast.Objective("log-cosh", scale=1.0)
+        expected = dpfast.fit(dpfast.records(design, **persons), None, objective, **settings)
     else:
-        expected = flat(dpfast.fit)(X, Y, standardize=True, **persons)
+        expected = dpfast.fit(dpfast.records(X, Y, **persons), None, standardize=True, **settings)
     np.testing.assert_array_equal(found["params"], expected.params)
     np.testing.assert_array_equal(found["bse"], expected.bse)
     assert found["n_records"] == PERSONS
@@ -82,12 +83,12 @@ def test_a_number_of_rows_and_formulas(folder, capsys):
     sized = [*FIT[:4], "--group", "id", "--group-size", "2", "--mu", "5"]
     found = found_by(capsys, "fit", "x.csv", *sized)
     settings = {"privacy": 5.0, "noise": dpfast.SeededNoise(0), "standardize": True}
-    expected = flat(dpfast.fit)(X, Y, group=LABELS, group_size=2, **settings)
+    expected = dpfast.fit(dpfast.records(X, Y, group=LABELS, group_size=2), None, **settings)
     np.testing.assert_array_equal(found["params"], expected.params)
     formula = ["--formula", "y ~ a + b", *FIT[4:]]
     found = found_by(capsys, "fit", "x.csv", *formula)
-    persons = flat(dpfast.fit)(X, Y, group=LABELS, each="person", **settings | {
-        "noise": dpfast.SeededNoise(0)})  # fmt: skip
+    settings["noise"] = dpfast.SeededNoise(0)
+    persons = dpfast.fit(dpfast.records(X, Y, group=LABELS, each="person"), None, **settings)
     np.testing.assert_array_equal(found["params"], persons.params)
     table = {"a": X[:, 0], "b": X[:, 1], "y": Y, "id": LABELS}
     named = dpfast.fit_formula(

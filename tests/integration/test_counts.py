@@ -10,7 +10,6 @@ from scipy.stats import binom
 
 import dpfast
 from dpfast.errors import InvalidInput
-from tests.flat import flat
 from tests.loops import each
 
 WIDE = dpfast.Mallows(1e3)  # every row has full weight
@@ -134,12 +133,12 @@ def test_dispersion_that_the_clipping_hides_is_warned_of():
     """And not where residuals may be as large as five standard deviations of the largest mean."""
     X, y = draw(6000, np.random.default_rng(5), 10.0, dispersion=0.5)
     options = {"privacy": 1.0, "noise": dpfast.SeededNoise(2), "method": "newton"}
-    clipped = flat(dpfast.fit)(X, y, dpfast.Poisson(largest_mean=40.0), **options)
+    clipped = dpfast.fit(X, y, dpfast.Poisson(largest_mean=40.0), **options)
     assert any("vary by much more" in text for text in clipped.warnings)
-    wide = flat(dpfast.fit)(X, y, dpfast.Poisson(40.0, largest_residual=70.0), **options)
+    wide = dpfast.fit(X, y, dpfast.Poisson(40.0, largest_residual=70.0), **options)
     assert not wide.warnings
     X, y = draw(6000, np.random.default_rng(6), 10.0)
-    assert not flat(dpfast.fit)(X, y, dpfast.Poisson(largest_mean=40.0), **options).warnings
+    assert not dpfast.fit(X, y, dpfast.Poisson(largest_mean=40.0), **options).warnings
 
 
 def test_predictions_are_mean_counts():
@@ -164,15 +163,16 @@ def test_everything_that_takes_a_loss_takes_it():
     X, y = draw(3000, np.random.default_rng(7), 1.5)
     loss, noise = dpfast.Poisson(largest_mean=5.0), dpfast.SeededNoise(0)
     target = np.array([math.log(1.5), 0.5, -0.3])
-    for options in (
-        {"method": "gradient-descent"},
-        {"weights": dpfast.Bounded(1.8), "method": "newton"},
-        {"weights": dpfast.models.Clip(2.0), "inference": False},
-        {"weights": dpfast.models.MallowsLinear(1.8), "inference": False},
-        {"ridge": 0.01},
+    for terms, options in (
+        ({}, {"method": "gradient-descent"}),
+        ({"weights": dpfast.Bounded(1.8)}, {"method": "newton"}),
+        ({"weights": dpfast.models.Clip(2.0)}, {"inference": False}),
+        ({"weights": dpfast.models.MallowsLinear(1.8)}, {"inference": False}),
+        ({"ridge": 0.01}, {}),
     ):
-        found = flat(dpfast.fit)(X, y, loss, privacy=3.0, noise=noise, **options)
-        assert np.abs(found.params - target).max() < 0.5, options
+        objective = dpfast.Objective(loss, **terms)
+        found = dpfast.fit(X, y, objective, privacy=3.0, noise=noise, **options)
+        assert np.abs(found.params - target).max() < 0.5, (terms, options)
     whole = dpfast.fit(X, y, dpfast.Objective(loss, ridge=0.01), privacy=3.0, noise=noise)
     assert np.abs(whole.params - target).max() < 0.3
     found = dpfast.minimize(X, y, loss, privacy=3.0, noise=noise)
@@ -189,15 +189,15 @@ def test_refusals_come_before_the_charge():
     loss = dpfast.Poisson(largest_mean=4.0)
     schema = dpfast.Schema({"x": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(0, 50)})
     coded = schema.encode({"x": X[:, 0], "y": y}, response="y")
-    for match, data, given, options in (
+    for match, data, given, terms in (
         ("largest_mean must be given", (X, y), "poisson", {"weights": dpfast.Mallows(2.0)}),
         ("not a parameter of the poisson", (X, y), loss, {"scale": 1.0}),
-        ("not a parameter of the poisson", (X, y), "poisson", {"scale": 1.0, "standardize": True}),
+        ("not a parameter of the poisson", (X, y), "poisson", {"scale": 1.0}),
         ("not a function of a residual", (X, y), loss, {"weights": dpfast.models.Schweppe(1.0)}),
         (r"Numeric\(0, high, centre=0, unit=1\)", (coded, None), loss, {}),
     ):
         with pytest.raises(InvalidInput, match=match):
-            flat(dpfast.fit)(*data, given, privacy=1.0, ledger=ledger, **options)
+            dpfast.fit(*data, dpfast.Objective(given, **terms), privacy=1.0, ledger=ledger)
     assert not ledger.entries
     raw = {"x": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(0, 50, centre=0, unit=1)}
     design = dpfast.Schema(raw).encode({"x": X[:, 0], "y": y}, response="y")

@@ -10,7 +10,6 @@ import dpfast
 from dpfast.cli import main
 from dpfast.errors import InvalidInput
 from dpfast.studies.requests import ANALYSES
-from tests.flat import flat
 from tests.loops import each
 
 RNG = np.random.default_rng(0)
@@ -53,25 +52,26 @@ def test_without_privacy_it_is_ordinary_least_squares():
     np.testing.assert_allclose(dpfast.nonprivate_fit("y ~ a + b", TABLE).params, exact, rtol=1e-8)
 
 
-ROBUST = {
-    "method": {"method": "newton"}, "weights": {"weights": dpfast.Mallows(2.0)},
-    "ridge": {"ridge": 0.1}, "scale": {"scale": 1.0},
-}  # fmt: skip
+ROBUST = {"method": {}, "weights": {"weights": dpfast.Mallows(2.0)}, "ridge": {"ridge": 0.1},
+          "scale": {"scale": 1.0}}  # fmt: skip
 
 
 @each("option", ROBUST)
 def test_what_only_a_robust_loss_has_is_refused_with_what_to_type(option):
-    ledger = dpfast.Ledger(1.0)
+    ledger, terms = dpfast.Ledger(1.0), ROBUST[option]
+    method = "newton" if option == "method" else "auto"
     typed = 'loss="log-cosh"'
     if option != "method":
         typed = f'dpfast.Objective("log-cosh", {option}=...)'
     with pytest.raises(InvalidInput, match="name a robust loss") as refusal:
-        flat(dpfast.fit)(X, Y, privacy=1.0, ledger=ledger, **ROBUST[option])
+        dpfast.fit(
+            X, Y, dpfast.Objective("least-squares", **terms) if terms else "least-squares",
+            privacy=1.0, ledger=ledger, method=method,
+        )  # fmt: skip
     assert typed in str(refusal.value) and ledger.spent.mu == 0.0
-    known = {"scale": 1.0} | ROBUST[option]
-    assert flat(dpfast.fit)(X, Y, "log-cosh", privacy=1.0, noise=seeded(), **known).names[1:] == (
-        "x1", "x2"
-    )  # fmt: skip
+    known = dpfast.Objective("log-cosh", **{"scale": 1.0} | terms)
+    found = dpfast.fit(X, Y, known, privacy=1.0, noise=seeded(), method=method)
+    assert found.names[1:] == ("x1", "x2")
 
 
 @each("typed", [["--scale", "1"], ["--ridge", "0.1"], ["--radius", "2"], ["--method", "newton"]])

@@ -11,7 +11,6 @@ from scipy import stats
 
 import dpfast
 from dpfast.errors import InferenceUnavailable
-from tests.flat import flat, weighted_fit
 from tests.loops import each
 
 LOSSES = ["huber", "log-cosh", "pseudo-huber", "logistic"]
@@ -26,8 +25,8 @@ def simulate(loss, n=2000, q=3, seed=0):
     return X, t + rng.normal(size=n)
 
 
-def options(loss):
-    return {} if loss == "logistic" else {"scale": 1.0}
+def objective(loss, weights=None):
+    return dpfast.Objective(loss, weights, scale=None if loss == "logistic" else 1.0)
 
 
 @each("loss", LOSSES)
@@ -38,16 +37,15 @@ def options(loss):
 )
 def test_large_budget_recovers_the_exact_fit(loss, method):
     X, y = simulate(loss)
-    exact = weighted_fit(X, y, loss, **options(loss))
-    fit = flat(dpfast.fit)(
+    exact = dpfast.nonprivate_fit(X, y, objective(loss, dpfast.Mallows(math.sqrt(1 + X.shape[1]))))
+    fit = dpfast.fit(
         X,
         y,
-        loss,
+        objective(loss),
         privacy=1e5,
         method=method,
         noise=dpfast.SeededNoise(1),
         standardize=False,
-        **options(loss),
     )
     np.testing.assert_allclose(fit.params, exact.params, atol=2e-3)
     np.testing.assert_allclose(fit.bse, exact.bse, rtol=2e-2)
@@ -57,7 +55,7 @@ def test_large_budget_recovers_the_exact_fit(loss, method):
 @each("loss", LOSSES)
 def test_nonprivate_fit_is_stationary(loss):
     X, y = simulate(loss)
-    fit = flat(dpfast.nonprivate_fit)(X, y, loss, **options(loss), weights=dpfast.Mallows(100.0))
+    fit = dpfast.nonprivate_fit(X, y, objective(loss, dpfast.Mallows(100.0)))
     A = np.column_stack([np.ones(len(X)), X])
     model = dpfast.Logistic() if loss == "logistic" else dpfast.models.resolve_loss(loss)
     t = A @ fit.params
@@ -86,10 +84,11 @@ def test_gradient_descent_settings(averaged):
 
 def test_clipping_is_available_without_inference_only():
     X, y = simulate("logistic")
-    arguments = {"privacy": 1.0, "weights": dpfast.models.Clip(1.0), "noise": dpfast.SeededNoise(0)}
+    clipped = objective("logistic", dpfast.models.Clip(1.0))
+    arguments = {"privacy": 1.0, "noise": dpfast.SeededNoise(0)}
     with pytest.raises(dpfast.InvalidInput, match="no sandwich"):
-        flat(dpfast.fit)(X, y, "logistic", **arguments)
-    fit = flat(dpfast.fit)(X, y, "logistic", inference=False, **arguments)
+        dpfast.fit(X, y, clipped, **arguments)
+    fit = dpfast.fit(X, y, clipped, inference=False, **arguments)
     with pytest.raises(InferenceUnavailable, match="inference=True"):
         fit.bse  # noqa: B018
     assert not hasattr(fit, "bse")
@@ -100,8 +99,8 @@ def test_clipping_is_available_without_inference_only():
 @each("loss", LOSSES)
 def test_the_total_is_the_total(loss, inference):
     X, y = simulate(loss)
-    fit = flat(dpfast.fit)(
-        X, y, loss, privacy=1.5, inference=inference, noise=dpfast.SeededNoise(0), **options(loss)
+    fit = dpfast.fit(
+        X, y, objective(loss), privacy=1.5, inference=inference, noise=dpfast.SeededNoise(0)
     )
     assert fit.privacy.mu == 1.5
     spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
@@ -139,24 +138,37 @@ def test_bad_budgets_are_refused_before_the_data_are_touched(bad):
 @each(
     ("change", "message"),
     [
-        ({"scale": None, "standardize": False, "method": "newton"}, "needs scale"),
+        ({"loss": "huber", "standardize": False, "method": "newton"}, "needs scale"),
         ({"method": "adam"}, "method"),
-        ({"threads": 0}, "threads"),
         ({"noise": np.random.default_rng(0)}, "noise"),
         ({"method": dpfast.optimize.Newton(start=[0.0])}, "start"),
         ({"method": dpfast.optimize.GradientDescent(start=[0.0] * 5)}, "start"),
-        ({"ridge": -1.0}, "ridge"),
-        ({"weights": "mallows"}, "weights"),
-        ({"names": ["a"]}, "names"),
     ],
 )
 def test_bad_options_are_refused_before_any_spend(change, message):
     X, y = simulate("huber")
     ledger = dpfast.Ledger(1.0)
-    arguments = {"privacy": 1.0, "scale": 1.0, "ledger": ledger, **change}
+    arguments = {"loss": objective("huber"), "privacy": 1.0, "ledger": ledger, **change}
     with pytest.raises(dpfast.InvalidInput, match=message):
-        flat(dpfast.fit)(X, y, "huber", **arguments)
+        dpfast.fit(X, y, **arguments)
     assert not ledger.entries
+
+
+@each(("wrong", "message"), [({"threads": 0}, "threads"), ({"names": ["a"]}, "names")])
+def test_bad_records_are_refused_before_any_spend(wrong, message):
+    X, y = simulate("huber")
+    ledger = dpfast.Ledger(1.0)
+    with pytest.raises(dpfast.InvalidInput, match=message):
+        dpfast.fit(
+            dpfast.records(X, y, **wrong), None, objective("huber"), privacy=1.0, ledger=ledger
+        )
+    assert not ledger.entries
+
+
+@each(("wrong", "message"), [({"ridge": -1.0}, "ridge"), ({"weights": "mallows"}, "weights")])
+def test_bad_objectives_are_refused_where_they_are_made(wrong, message):
+    with pytest.raises(dpfast.InvalidInput, match=message):
+        dpfast.Objective("huber", scale=1.0, **wrong)
 
 
 @pytest.mark.parametrize("mu", [1e-7, 1e12])
@@ -191,14 +203,12 @@ def test_shared_ledger_is_charged_once_and_refuses():
 def test_threads_and_layout(loss, order):
     X, y = simulate(loss, n=30_000)
     fits = [
-        flat(dpfast.fit)(
-            np.array(X, order=order),
-            y,
-            loss,
+        dpfast.fit(
+            dpfast.records(np.array(X, order=order), y, threads=threads),
+            None,
+            objective(loss),
             privacy=1.0,
-            threads=threads,
             noise=dpfast.SeededNoise(5),
-            **options(loss),
         )
         for threads in (1, 2, None)
     ]
@@ -238,15 +248,14 @@ def test_no_value_raises_or_warns(rows, loss, method):
     data = np.array(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit = flat(dpfast.fit)(
+        fit = dpfast.fit(
             data[:, :2],
             data[:, 2],
-            loss,
+            objective(loss),
             privacy=1.0,
             method=method,
             noise=dpfast.SeededNoise(0),
             standardize=False,
-            **options(loss),
         )
         assert np.isfinite(fit.params).all()
         assert np.isfinite(fit.cov_params()).all()
@@ -342,7 +351,7 @@ def test_redescending_losses_have_no_hessian_and_the_error_says_why(loss):
     y[:400] = 1e6  # gross outliers lose all influence
     for wrong in ({"inference": True}, {"inference": False, "method": "newton"}):
         with pytest.raises(dpfast.InvalidInput, match=f"{loss} loss is redescending"):
-            flat(dpfast.fit)(X, y, loss, privacy=2.0, scale=1.0, **wrong)
+            dpfast.fit(X, y, dpfast.Objective(loss, scale=1.0), privacy=2.0, **wrong)
     with pytest.raises(dpfast.InvalidInput, match="redescending"):
         dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=1.0))
     fit = dpfast.fit(

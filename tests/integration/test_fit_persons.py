@@ -16,7 +16,6 @@ from dpfast.data.persons.means import person_means
 from dpfast.errors import InvalidInput
 from dpfast.models import Bounded, Logistic, Objective
 from dpfast.optimize.budgets import _scaled
-from tests.flat import flat
 from tests.loops import each
 
 N = 3_000
@@ -34,8 +33,9 @@ def visits(seed=0, longest=10):
 
 
 def fitted(X, y, group, **options):
-    given = {"privacy": 1.0, "weights": Bounded(1.8), "noise": dpfast.SeededNoise(0)} | options
-    return flat(dpfast.fit)(X, y, "logistic", group=group, each="person", **given)
+    given = {"privacy": 1.0, "noise": dpfast.SeededNoise(0)} | options
+    records = dpfast.records(X, y, group=group, each="person")
+    return dpfast.fit(records, None, dpfast.Objective("logistic", Bounded(1.8)), **given)
 
 
 def test_sandwich_is_that_of_statsmodels_with_clusters():
@@ -107,10 +107,12 @@ def test_every_method_spends_its_total_and_no_more(method, loss, mu):
     X, y, group = visits()
     ledger = dpfast.Ledger(mu)
     known = None if loss in ("logistic", "poisson") else 1.0
-    options = {"scale": known, "weights": Bounded(1.8)}
-    options |= {"group": group, "each": "person", "method": method, "ledger": ledger}
-    loss = dpfast.Poisson(5.0) if loss == "poisson" else loss
-    found = flat(dpfast.fit)(X, y, loss, privacy=mu, noise=dpfast.SeededNoise(0), **options)
+    records = dpfast.records(X, y, group=group, each="person")
+    chosen = dpfast.Poisson(5.0) if loss == "poisson" else loss
+    found = dpfast.fit(
+        records, None, dpfast.Objective(chosen, Bounded(1.8), scale=known), privacy=mu,
+        method=method, ledger=ledger, noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
     assert np.isfinite(found.params).all() and len(ledger.entries) == 1
     (share,) = found.privacy.spent_share()
     assert 1.0 - 1e-6 < share <= 1
@@ -148,22 +150,25 @@ def test_labels_of_every_kind_and_missing_cells():
 
 
 @each(
-    ("options", "named"),
+    ("wrong", "named"),
     [
         ({"group_size": 3}, "group_size"),
         ({"group": None}, "needs group"),
         ({"each": "people"}, "each"),
-        ({"loss": "log-cosh", "weights": Bounded(1.8)}, "scale"),
-        ({"loss": "log-cosh", "scale": dpfast.FreeScale(0.1, 10.0)}, "free scale"),
+        (dpfast.Objective("log-cosh", Bounded(1.8)), "scale"),
+        (dpfast.Objective("log-cosh", scale=dpfast.FreeScale(0.1, 10.0)), "free scale"),
     ],
 )
-def test_refused_by_name_before_the_charge(options, named):
+def test_refused_by_name_before_the_charge(wrong, named):
     X, y, group = visits()
     ledger = dpfast.Ledger(1.0)
-    given = {"loss": "logistic", "group": group, "each": "person", "privacy": 1.0}
-    given |= {"ledger": ledger} | options
+    persons, loss = {"group": group, "each": "person"}, "logistic"
+    if isinstance(wrong, dict):
+        persons |= wrong
+    else:
+        loss = wrong
     with pytest.raises(InvalidInput, match=named):
-        flat(dpfast.fit)(X, y, given.pop("loss"), **given)
+        dpfast.fit(dpfast.records(X, y, **persons), None, loss, privacy=1.0, ledger=ledger)
     assert not ledger.entries
 
 
@@ -214,19 +219,19 @@ def test_coverage_of_counts_of_persons():
     The binomial bound at .95 is .87; with errors of rows coverage of the intercept is below .7.
     """
     rng = np.random.default_rng(8)
-    loss, truth, inside = dpfast.Poisson(12.0), None, np.zeros(3)
+    loss, truth, inside = Objective(dpfast.Poisson(12.0), Bounded(1.8)), None, np.zeros(3)
     for run in range(201):
         persons = 200_000 if run == 0 else 4_000
         own = rng.normal(size=persons)
         group = np.repeat(np.arange(persons), rng.poisson(np.exp(0.8 + 0.4 * own)) + 1)
         X = rng.uniform(-1.0, 1.0, (len(group), 2))
         y = rng.poisson(np.exp(0.5 + X @ [0.3, -0.2] + 0.4 * own[group])) * 1.0
-        given = {"group": group, "each": "person", "weights": Bounded(1.8)}
+        rows = dpfast.records(X, y, group=group, each="person")
         if run == 0:
-            truth = flat(dpfast.fit)(X, y, loss, privacy=300.0, method="newton", **given).params
+            truth = dpfast.fit(rows, None, loss, privacy=300.0, method="newton").params
             continue
         noise = dpfast.SeededNoise(run)
-        found = flat(dpfast.fit)(X, y, loss, privacy=1.0, method="newton", noise=noise, **given)
+        found = dpfast.fit(rows, None, loss, privacy=1.0, method="newton", noise=noise)
         low, high = found.conf_int().T
         inside += (low <= truth) & (truth <= high)
     assert (inside / 200 >= 0.87).all(), inside / 200

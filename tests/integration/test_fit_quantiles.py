@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import math
 from statistics import NormalDist
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 
 import dpfast
 from dpfast.errors import InvalidInput
-from tests.flat import flat
 
 NORMAL = NormalDist()
 LEVELS = (0.25, 0.5, 0.75)
+DECLARED = dpfast.Objective("quantile", scale=1.0)
 
 
 def draw(n=4000, seed=0):
@@ -23,10 +24,10 @@ def draw(n=4000, seed=0):
     return X, 1.0 + 2.0 * X[:, 0] + (1.0 + 0.5 * X[:, 0]) * rng.normal(size=n)
 
 
-def fitted(seed=0, taus=LEVELS, **options):
-    X, y = draw(seed=seed)
-    rest = {"privacy": 2.0, "scale": 1.0, "noise": dpfast.SeededNoise(seed)}
-    return flat(dpfast.fit_quantiles)(X, y, taus, **(rest | options))
+def fitted(seed=0, taus=LEVELS, beside=MappingProxyType({}), **options):
+    rest = {"loss": DECLARED, "privacy": 2.0, "noise": dpfast.SeededNoise(seed)}
+    records = dpfast.records(*draw(seed=seed), **beside)
+    return dpfast.fit_quantiles(records, None, taus, **(rest | options))
 
 
 def test_levels_are_estimated_under_one_charge():
@@ -107,7 +108,7 @@ def test_without_inference_and_with_persons():
     X, y = draw()
     found = dpfast.fit_quantiles(
         dpfast.records(X, y, group=np.arange(4000) // 2, group_size=2), None, [0.5], privacy=2.0,
-        inference=False, noise=dpfast.SeededNoise(0), loss=dpfast.Objective("quantile", scale=1.0),
+        inference=False, noise=dpfast.SeededNoise(0), loss=DECLARED,
     )  # fmt: skip
     assert found.params.shape == (1, 2) and "no standard errors" in found.summary()
     assert "person" in found.privacy.relation
@@ -124,14 +125,16 @@ def test_weights_and_offsets_are_those_of_fit_and_of_every_level(scale):
     beside = {"sample_weight": weight, "largest_weight": 2.0, "offset": offset}
     ledger = dpfast.Ledger(4.0)
     own = {"method": "newton"} if scale is not None else {}
-    found = fitted(scale=scale, privacy=4.0, ledger=ledger, **own, **beside)
+    loss = DECLARED if scale is not None else "quantile"
+    found = fitted(beside=beside, loss=loss, privacy=4.0, ledger=ledger, **own)
     assert len(ledger.entries) == 1 and 1 - 1e-6 < found.privacy.spent_share()[0] <= 1
     labels = [label for label, _ in found.privacy.entries]
     assert labels.count("histogram of distances") == (scale is None)
     if scale is not None:
-        alone = flat(dpfast.fit)(
-            X, y, dpfast.Quantile(0.25), privacy=4.0 / math.sqrt(3.0), scale=scale,
-            noise=dpfast.SeededNoise(0), **own, **beside,
+        alone = dpfast.fit(
+            dpfast.records(X, y, **beside), None,
+            dpfast.Objective(dpfast.Quantile(0.25), scale=scale), privacy=4.0 / math.sqrt(3.0),
+            noise=dpfast.SeededNoise(0), **own,
         )  # fmt: skip
         np.testing.assert_allclose(found.params[0], alone.params, rtol=1e-6)
         np.testing.assert_allclose(found.bse[0], alone.bse, rtol=1e-6)
@@ -148,13 +151,13 @@ def test_weights_and_offsets_are_those_of_fit_and_of_every_level(scale):
 def test_weights_without_their_bound_cost_nothing():
     ledger = dpfast.Ledger(4.0)
     for wrong, told in (
-        ({"sample_weight": np.ones(4000), "method": "newton"}, "needs largest_weight"),
+        ({"sample_weight": np.ones(4000)}, "needs largest_weight"),
         ({"largest_weight": 1.0}, "not given"),
         ({"sample_weight": np.ones(3999), "largest_weight": 1.0}, "sample_weight"),
         ({"offset": "absent"}, "offset"),
     ):
         with pytest.raises(InvalidInput, match=told):
-            fitted(ledger=ledger, **wrong)
+            fitted(beside=wrong, ledger=ledger, method="newton")
     assert ledger.entries == ()
 
 

@@ -11,7 +11,6 @@ from scipy import sparse
 import dpfast
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models import resolve_loss
-from tests.flat import flat
 from tests.loops import each
 
 N = 4000
@@ -26,20 +25,22 @@ BESIDE = {"sample_weight": W, "largest_weight": 4.0, "offset": O}
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-LOSSES = {
-    "log-cosh": (Y, {"scale": 1.0}),
-    "huber": (Y, {"scale": 1.0}),
-    "pseudo-huber": (Y, {"scale": 1.0}),
-    "smoothed-huber": (Y, {"scale": 1.0}),
-    "ostrovskii-bach": (Y, {"scale": 1.0}),
-    "smooth-absolute": (Y, {"scale": 1.0}),
-    "logistic": (B, {}),
-}
+LOSSES = [
+    "log-cosh", "huber", "pseudo-huber", "smoothed-huber", "ostrovskii-bach", "smooth-absolute",
+    "logistic",
+]  # fmt: skip
+LOG_COSH = dpfast.Objective("log-cosh", scale=1.0)
+
+
+def objective(loss, weights=None):
+    if loss == "least-squares":
+        return loss
+    return dpfast.Objective(loss, weights, scale=1.0 if resolve_loss(loss).needs_scale else None)
 
 
 def fit(X, y, loss, **options):
     options = {"privacy": 20.0, "noise": dpfast.SeededNoise(1)} | options
-    return flat(dpfast.fit)(X, y, loss, **options)
+    return dpfast.fit(X, y, loss, **options)
 
 
 # ---- the target and its standard errors ----------------------------------------------------------
@@ -47,7 +48,7 @@ def fit(X, y, loss, **options):
 
 def test_least_squares_has_the_coefficients_and_errors_of_sampling_weights():
     """``(sum a zz')^-1 (sum a^2 r^2 zz') (sum a zz')^-1``."""
-    result = flat(dpfast.nonprivate_fit)(X, Y, "least-squares", **BESIDE)
+    result = dpfast.nonprivate_fit(dpfast.records(X, Y, **BESIDE), None, "least-squares")
     gram = (W[:, None] * Z).T @ Z
     theta = np.linalg.solve(gram, (W[:, None] * Z).T @ (Y - O))
     scores = (W * (Y - O - Z @ theta))[:, None] * Z
@@ -59,11 +60,15 @@ def test_least_squares_has_the_coefficients_and_errors_of_sampling_weights():
 
 def test_agrees_with_statsmodels():
     api = pytest.importorskip("statsmodels.api")
-    ours = flat(dpfast.nonprivate_fit)(X, Y, "least-squares", **BESIDE)
+    ours = dpfast.nonprivate_fit(dpfast.records(X, Y, **BESIDE), None, "least-squares")
     theirs = api.WLS(Y - O, Z, weights=W).fit(cov_type="HC0")
     np.testing.assert_allclose(ours.params, theirs.params, rtol=1e-9)
     np.testing.assert_allclose(ours.bse, theirs.bse, rtol=1e-9)
-    ours = flat(dpfast.nonprivate_fit)(X, B, "logistic", weights=dpfast.Mallows(1e6), **BESIDE)
+    ours = dpfast.nonprivate_fit(
+        dpfast.records(X, B, **BESIDE),
+        None,
+        dpfast.Objective("logistic", weights=dpfast.Mallows(1e6)),
+    )
     family = api.families.Binomial()
     theirs = api.GLM(B, Z, family=family, offset=O, var_weights=W).fit(cov_type="HC0")
     np.testing.assert_allclose(ours.params, theirs.params, rtol=1e-7)
@@ -76,47 +81,49 @@ def test_a_private_fit_is_near_the_exact_one(loss):
 
     False failure: below 1e-6 for each coefficient.
     """
-    y, options = LOSSES[loss]
-    if resolve_loss(loss).supports_default_fit:  # a target without weights of the rows
-        options = options | {"weights": dpfast.Mallows(1e6)}
-    exact = flat(dpfast.nonprivate_fit)(X, y, loss, **options, **BESIDE)
-    found = fit(X, y, loss, **LOSSES[loss][1], **BESIDE)
+    y = B if loss == "logistic" else Y
+    every = resolve_loss(loss).supports_default_fit  # a target without weights of the rows
+    target = objective(loss, dpfast.Mallows(1e6) if every else None)
+    exact = dpfast.nonprivate_fit(dpfast.records(X, y, **BESIDE), None, target)
+    found = fit(dpfast.records(X, y, **BESIDE), None, objective(loss))
     assert (np.abs(found.params - exact.params) <= 0.5 * exact.bse).all()
     np.testing.assert_allclose(found.bse, exact.bse, rtol=0.12)
-    plain = flat(dpfast.nonprivate_fit)(X, y, loss, **options)
+    plain = dpfast.nonprivate_fit(X, y, target)
     assert np.abs(found.params - plain.params).max() > 0.5 * exact.bse.max()
 
 
 @pytest.mark.parametrize("case", ["free scale", "bought units", "least squares", "groups"])
 def test_other_ways_to_a_fit_see_weights_and_offsets(case):
-    options = {
-        "free scale": {"scale": dpfast.FreeScale(0.1, 10.0)},
-        "bought units": {},
-        "least squares": {},
-        "groups": {"scale": 1.0, "group": np.arange(N) // 2, "group_size": 2, "privacy": 40.0},
-    }[case]
-    loss = "least-squares" if case == "least squares" else "log-cosh"
-    found = fit(X, Y, loss, **options, **BESIDE)
-    known = {"scale": dpfast.FreeScale(0.1, 10.0)} if case == "free scale" else {}
-    if case in ("groups", "bought units"):
-        known = {"scale": found.scale if case == "bought units" else 1.0}
-    exact = flat(dpfast.nonprivate_fit)(X, Y, loss, **known, **BESIDE)
+    groups = {"group": np.arange(N) // 2, "group_size": 2} if case == "groups" else {}
+    loss = {
+        "free scale": dpfast.Objective("log-cosh", scale=dpfast.FreeScale(0.1, 10.0)),
+        "bought units": "log-cosh", "least squares": "least-squares", "groups": LOG_COSH,
+    }[case]  # fmt: skip
+    rows = dpfast.records(X, Y, **groups, **BESIDE)
+    found = fit(rows, None, loss, privacy=40.0 if groups else 20.0)
+    if case == "bought units":
+        loss = dpfast.Objective(loss, scale=found.scale)
+    exact = dpfast.nonprivate_fit(dpfast.records(X, Y, **BESIDE), None, loss)
     assert (np.abs(found.params - exact.params)[:3] <= 0.6 * exact.bse[:3]).all()
 
 
 def test_weights_count_relative_to_the_largest():
     """Twice the weights and twice the bound: the same bits; all the largest: as without weights."""
-    first = fit(X, Y, "log-cosh", scale=1.0, sample_weight=W, largest_weight=4.0)
-    twice = fit(X, Y, "log-cosh", scale=1.0, sample_weight=2.0 * W, largest_weight=8.0)
+    first = fit(dpfast.records(X, Y, sample_weight=W, largest_weight=4.0), None, LOG_COSH)
+    twice = fit(dpfast.records(X, Y, sample_weight=2.0 * W, largest_weight=8.0), None, LOG_COSH)
     np.testing.assert_array_equal(first.params, twice.params)
     np.testing.assert_array_equal(first.bse, twice.bse)
-    equal = fit(X, Y, "log-cosh", scale=1.0, sample_weight=np.full(N, 9.0), largest_weight=3.0)
-    alone = fit(X, Y, "log-cosh", scale=1.0)
+    equal = fit(
+        dpfast.records(X, Y, sample_weight=np.full(N, 9.0), largest_weight=3.0), None, LOG_COSH
+    )
+    alone = fit(X, Y, LOG_COSH)
     assert (np.abs(equal.params - alone.params) <= 0.3 * alone.bse).all()
-    papers = {"scale": 1.0, "weights": dpfast.Mallows(3.0)}
-    equal = fit(X, Y, "log-cosh", **papers, sample_weight=np.full(N, 9.0), largest_weight=3.0)
-    np.testing.assert_array_equal(equal.params, fit(X, Y, "log-cosh", **papers).params)
-    zero = fit(X, Y, "log-cosh", scale=1.0, offset=np.zeros(N))
+    papers = objective("log-cosh", dpfast.Mallows(3.0))
+    equal = fit(
+        dpfast.records(X, Y, sample_weight=np.full(N, 9.0), largest_weight=3.0), None, papers
+    )
+    np.testing.assert_array_equal(equal.params, fit(X, Y, papers).params)
+    zero = fit(dpfast.records(X, Y, offset=np.zeros(N)), None, LOG_COSH)
     np.testing.assert_array_equal(zero.params, alone.params)
 
 
@@ -133,13 +140,13 @@ def test_weights_need_no_bound_on_the_road(loss):
     y = (y > 0.0) * 1.0 if loss == "logistic" else y
     options = {"noise": dpfast.SeededNoise(5), "privacy": 1.0}
     found = [
-        flat(dpfast.fit)(x, y, loss, sample_weight=unit * w, **options)
+        dpfast.fit(dpfast.records(x, y, sample_weight=unit * w), None, loss, **options)
         for unit in (1e-90, 1.0, 1e90)
     ]
-    known = {"scale": found[1].scale} if loss == "log-cosh" else {}
-    if loss != "least-squares":
-        known["weights"] = dpfast.Mallows(1e6)
-    exact = flat(dpfast.nonprivate_fit)(x, y, loss, sample_weight=w, **known)
+    scale = found[1].scale if loss == "log-cosh" else None
+    every = dpfast.Mallows(1e6)
+    target = loss if loss == "least-squares" else dpfast.Objective(loss, every, scale=scale)
+    exact = dpfast.nonprivate_fit(dpfast.records(x, y, sample_weight=w), None, target)
     for one in found:
         error = np.sqrt(((one.params - exact.params) ** 2 / exact.bse**2).mean())
         assert error <= 1.6
@@ -163,27 +170,32 @@ def test_the_unit_of_weights_is_a_released_one(monkeypatch):
     for largest in (4.0, 1e90):
         weights = W.copy()
         weights[0] = largest
-        fit(X, Y, "least-squares", sample_weight=weights)
+        fit(dpfast.records(X, Y, sample_weight=weights), None, "least-squares")
     assert units[0] == pytest.approx(units[1], rel=0.01)
     assert units[0] * 1e100 == pytest.approx(W.mean(), rel=0.5)
 
 
-@each(
-    "given",
-    [
-        {"weights": dpfast.Mallows(3.0), "scale": 1.0},
-        {"method": "newton", "scale": 1.0},
-        {"group": np.arange(N) // 2, "group_size": 2},
-    ],
-    ids=lambda given: next(iter(given)),
-)
-def test_others_ask_for_a_bound_before_any_charge(given):
-    ledger = dpfast.Ledger(30.0)
+@each("case", ["weights", "method", "group"])
+def test_others_ask_for_a_bound_before_any_charge(case):
+    ledger, method = dpfast.Ledger(30.0), "newton" if case == "method" else "auto"
+    group = {"group": np.arange(N) // 2, "group_size": 2} if case == "group" else {}
+    loss = {
+        "weights": objective("log-cosh", dpfast.Mallows(3.0)), "method": LOG_COSH,
+        "group": "log-cosh",
+    }[case]  # fmt: skip
     with pytest.raises(InvalidInput, match="needs largest_weight"):
-        fit(X, Y, "log-cosh", sample_weight=W, ledger=ledger, **given)
+        fit(
+            dpfast.records(X, Y, sample_weight=W, **group), None, loss, ledger=ledger, method=method
+        )
     few = slice(0, 60)
     with pytest.raises(InvalidBudget, match="leave sample_weight"):
-        fit(X[few], Y[few], "log-cosh", sample_weight=W[few], privacy=0.1, ledger=ledger)
+        fit(
+            dpfast.records(X[few], Y[few], sample_weight=W[few]),
+            None,
+            "log-cosh",
+            privacy=0.1,
+            ledger=ledger,
+        )
     assert ledger.spent.mu == 0.0
 
 
@@ -203,10 +215,10 @@ def test_intervals_cover_the_weighted_target(loss):
             y = (rng.random(n) < 1.0 / (1.0 + np.exp(-z - o))).astype(float)
         else:
             y = z + o + rng.normal(size=n)
-        options = {"scale": 1.0} if loss == "log-cosh" else {}
-        found = flat(dpfast.fit)(
-            x, y, loss, privacy=1.0, sample_weight=w, largest_weight=2.0, offset=o,
-            noise=dpfast.SeededNoise(seed), **options,
+        found = dpfast.fit(
+            dpfast.records(x, y, sample_weight=w, largest_weight=2.0, offset=o), None,
+            objective(loss), privacy=1.0,
+            noise=dpfast.SeededNoise(seed),
         )  # fmt: skip
         low, high = found.conf_int()[1]
         hits += low <= theta[1] <= high
@@ -228,21 +240,22 @@ def tables():
 @pytest.mark.parametrize("kind", tables())
 def test_columns_of_a_table_by_name(kind):
     table = tables()[kind]()
-    options = {"scale": 1.0, "largest_weight": 4.0}
-    found = fit(table, Y, "log-cosh", sample_weight="w", offset="o", **options)
-    expected = fit(X, Y, "log-cosh", scale=1.0, **BESIDE)
+    found = fit(
+        dpfast.records(table, Y, sample_weight="w", largest_weight=4.0, offset="o"), None, LOG_COSH
+    )
+    expected = fit(dpfast.records(X, Y, **BESIDE), None, LOG_COSH)
     np.testing.assert_array_equal(found.params, expected.params)
     assert found.names == ("intercept", "a", "b")
     np.testing.assert_allclose(found.predict(table), expected.predict(X) + O, rtol=1e-12)
     exact = dpfast.nonprivate_fit(
         dpfast.records(table, Y, sample_weight="w", offset="o", largest_weight=8.0),
         None,
-        dpfast.Objective("log-cosh", scale=1.0),
+        LOG_COSH,
     )
     own = dpfast.nonprivate_fit(
         dpfast.records(X, Y, sample_weight=W, offset=O),
         None,
-        dpfast.Objective("log-cosh", scale=1.0),
+        LOG_COSH,
     )
     np.testing.assert_allclose(exact.params, own.params, rtol=1e-9)
 
@@ -283,12 +296,11 @@ def test_records_that_are_read_block_by_block(kind, loss, tmp_path, monkeypatch)
             "memmap y": lambda: (X, mapped(tmp_path, y)),
         }
         given, beside = made[kind](), BESIDE
-    scale = {} if loss == "logistic" else {"scale": 1.0}
-    exact = flat(dpfast.nonprivate_fit)(*given, loss, **scale, **beside)
-    expected = flat(dpfast.nonprivate_fit)(covariates, y, loss, **scale, **BESIDE)
+    exact = dpfast.nonprivate_fit(dpfast.records(*given, **beside), None, objective(loss))
+    expected = dpfast.nonprivate_fit(dpfast.records(covariates, y, **BESIDE), None, objective(loss))
     np.testing.assert_allclose(exact.params, expected.params, rtol=1e-7)
     np.testing.assert_allclose(exact.bse, expected.bse, rtol=1e-7)
-    found = fit(*given, loss, method="newton", **scale, **beside)
+    found = fit(dpfast.records(*given, **beside), None, objective(loss), method="newton")
     assert (np.abs(found.params - expected.params) <= 1.0 * expected.bse).all()
 
 
@@ -314,12 +326,11 @@ def test_records_on_a_cluster(kind, loss):
         names = {"sample_weight": "w", "offset": "o"}
         beside = {k: v if kind == "frame" else frame[v] for k, v in names.items()}
         beside["largest_weight"] = 4.0
-    scale = {} if loss == "logistic" else {"scale": 1.0}
-    exact = flat(dpfast.nonprivate_fit)(*given, loss, **scale, **beside)
-    expected = flat(dpfast.nonprivate_fit)(X, y, loss, **scale, **BESIDE)
+    exact = dpfast.nonprivate_fit(dpfast.records(*given, **beside), None, objective(loss))
+    expected = dpfast.nonprivate_fit(dpfast.records(X, y, **BESIDE), None, objective(loss))
     np.testing.assert_allclose(exact.params, expected.params, rtol=1e-7)
     np.testing.assert_allclose(exact.bse, expected.bse, rtol=1e-7)
-    found = fit(*given, loss, method="newton", **scale, **beside)
+    found = fit(dpfast.records(*given, **beside), None, objective(loss), method="newton")
     assert (np.abs(found.params - expected.params) <= 1.0 * expected.bse).all()
     for wrong, message in (
         ({"offset": O}, "is in memory"),
@@ -327,12 +338,12 @@ def test_records_on_a_cluster(kind, loss):
         ({"offset": da.from_array(X, chunks=500)}, "1 dimension"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            fit(*given, loss, **scale, **wrong)
+            fit(dpfast.records(*given, **wrong), None, objective(loss))
     with pytest.raises(InvalidInput, match="none of Dask's"):
-        fit(X, y, loss, offset=da.from_array(O, chunks=500), **scale)
+        fit(dpfast.records(X, y, offset=da.from_array(O, chunks=500)), None, objective(loss))
     if kind == "frame":
         with pytest.raises(InvalidInput, match="no column offset='absent'"):
-            fit(*given, loss, offset="absent", **scale)
+            fit(dpfast.records(*given, offset="absent"), None, objective(loss))
 
 
 def test_a_schema_codes_the_offset_with_the_response(tmp_path):
@@ -341,19 +352,17 @@ def test_a_schema_codes_the_offset_with_the_response(tmp_path):
     schema = dpfast.Schema({"a": number, "b": number, "y": dpfast.Numeric(-10.0, 30.0)})
     table = {"a": X[:, 0], "b": X[:, 1], "y": Y, "w": W, "o": O}
     design = schema.encode(table, ["a", "b"], "y")
-    own = {"scale": 1.0, "weights": dpfast.Mallows(1e3)}
-    coded = flat(dpfast.nonprivate_fit)(design, None, "log-cosh", **own, **BESIDE)
+    wide = objective("log-cosh", dpfast.Mallows(1e3))
+    coded = dpfast.nonprivate_fit(dpfast.records(design, **BESIDE), None, wide)
     inside = np.abs(X).max(axis=1) <= 4.0
-    plain = flat(dpfast.nonprivate_fit)(
-        np.clip(X, -4.0, 4.0), Y, "log-cosh", scale=1.0, weights=dpfast.Mallows(1e3), **BESIDE
-    )
+    plain = dpfast.nonprivate_fit(dpfast.records(np.clip(X, -4.0, 4.0), Y, **BESIDE), None, wide)
     assert inside.mean() > 0.99
     rows = {"a": [0.5], "b": [-1.0]}
     assert coded.predict(rows) == pytest.approx(plain.predict([[0.5, -1.0]]), rel=1e-6)
     path = parquet(tmp_path, **table)
     records = dpfast.open_parquet(path, covariates=["a", "b"], response="y", schema=schema)
     beside = {"sample_weight": "w", "offset": "o", "largest_weight": 4.0}
-    stored = flat(dpfast.nonprivate_fit)(records, None, "log-cosh", **own, **beside)
+    stored = dpfast.nonprivate_fit(dpfast.records(records, **beside), None, wide)
     np.testing.assert_allclose(stored.params, coded.params, rtol=1e-7)
 
 
@@ -364,15 +373,18 @@ def test_a_schema_codes_the_offset_with_the_response(tmp_path):
 @each("bad", [np.nan, -3.0, 0.0, np.inf, -np.inf])
 def test_a_record_without_a_weight_is_one_without_a_response(loss, bad):
     y = B if loss == "logistic" else Y
-    scale = {"scale": 1.0} if loss == "log-cosh" else {}
     weights, missing = W.copy(), y.copy()
     weights[:50], missing[:50] = bad, np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "a mu above")  # of next to no noise
         warnings.filterwarnings("ignore", ".*[Ss]eeded.*")
-        found = fit(X, y, loss, sample_weight=weights, largest_weight=4.0, **scale)
-    expected = fit(X, missing, loss, sample_weight=W, largest_weight=4.0, **scale)
+        found = fit(
+            dpfast.records(X, y, sample_weight=weights, largest_weight=4.0), None, objective(loss)
+        )
+    expected = fit(
+        dpfast.records(X, missing, sample_weight=W, largest_weight=4.0), None, objective(loss)
+    )
     np.testing.assert_array_equal(found.params, expected.params)
 
 
@@ -381,11 +393,10 @@ def test_a_record_without_a_weight_is_one_without_a_response(loss, bad):
 @pytest.mark.one_in(2)
 def test_a_record_without_an_offset_is_one_without_a_response(loss, bad):
     y = B if loss == "logistic" else Y
-    scale = {"scale": 1.0} if loss == "log-cosh" else {}
     offsets, missing = O.copy(), y.copy()
     offsets[:50], missing[:50] = bad, np.nan
-    found = fit(X, y, loss, offset=offsets, **scale)
-    expected = fit(X, missing, loss, offset=O, **scale)
+    found = fit(dpfast.records(X, y, offset=offsets), None, objective(loss))
+    expected = fit(dpfast.records(X, missing, offset=O), None, objective(loss))
     np.testing.assert_array_equal(found.params, expected.params)
 
 
@@ -395,13 +406,15 @@ def test_infinite_weights_do_not_take_over_a_fit():
     infinite[:200], missing[:200], y[:200] = np.inf, np.nan, Y[:200] + 40.0
     for given in ({}, {"largest_weight": 4.0}):
         found, expected = (
-            fit(X, y, "least-squares", sample_weight=weights, **given)
+            fit(dpfast.records(X, y, sample_weight=weights, **given), None, "least-squares")
             for weights in (infinite, missing)
         )
         np.testing.assert_array_equal(found.params, expected.params)
         np.testing.assert_array_equal(found.bse, expected.bse)
         exact = [
-            flat(dpfast.nonprivate_fit)(X, y, "least-squares", sample_weight=weights, **given)
+            dpfast.nonprivate_fit(
+                dpfast.records(X, y, sample_weight=weights, **given), None, "least-squares"
+            )
             for weights in (infinite, missing)
         ]
         np.testing.assert_array_equal(exact[0].params, exact[1].params)
@@ -419,8 +432,8 @@ def test_infinite_weights_do_not_take_over_a_fit():
 def test_weights_beyond_the_largest_are_held_to_it():
     for huge in (7.0, 1e300):
         held = np.where(W == 4.0, huge, W)
-        found = fit(X, Y, "log-cosh", scale=1.0, sample_weight=held, largest_weight=4.0)
-        expected = fit(X, Y, "log-cosh", scale=1.0, sample_weight=W, largest_weight=4.0)
+        found = fit(dpfast.records(X, Y, sample_weight=held, largest_weight=4.0), None, LOG_COSH)
+        expected = fit(dpfast.records(X, Y, sample_weight=W, largest_weight=4.0), None, LOG_COSH)
         np.testing.assert_array_equal(found.params, expected.params)
 
 
@@ -441,36 +454,31 @@ REFUSED = {
 @each("case", REFUSED)
 @each("loss", ["log-cosh", "least-squares"])
 def test_what_is_refused_costs_nothing(case, loss):
-    options, message = REFUSED[case]
+    wrong, message = REFUSED[case]
     ledger = dpfast.Ledger(100.0)
-    scale = {"scale": 1.0} if loss == "log-cosh" else {}
     with pytest.raises(InvalidInput, match=message):
-        fit(X, Y, loss, ledger=ledger, **scale, **options)
+        fit(dpfast.records(X, Y, **wrong), None, objective(loss), ledger=ledger)
     assert not ledger.entries
 
 
 def test_persons_who_count_once_have_offsets_and_no_weights():
-    group, known = np.arange(N) // 2, {"scale": 1.0, "each": "person"}
+    persons = {"group": np.arange(N) // 2, "each": "person"}
     ledger = dpfast.Ledger(100.0)
     with pytest.raises(InvalidInput, match="Leave sample_weight out"):
         fit(
-            X,
-            Y,
-            "log-cosh",
-            group=group,
-            sample_weight=W,
-            largest_weight=4.0,
+            dpfast.records(X, Y, sample_weight=W, largest_weight=4.0, **persons),
+            None,
+            LOG_COSH,
             ledger=ledger,
-            **known,
         )
     with pytest.raises(InvalidInput, match=r"one entry for each record\.$"):
-        fit(X, Y, "log-cosh", group=group, offset=O[:-1], ledger=ledger, **known)
+        fit(dpfast.records(X, Y, offset=O[:-1], **persons), None, LOG_COSH, ledger=ledger)
     assert not ledger.entries
-    found = fit(X, Y, "log-cosh", group=group, offset=O, **known)
-    expected = fit(X, Y - O, "log-cosh", group=group, **known)
+    found = fit(dpfast.records(X, Y, offset=O, **persons), None, LOG_COSH)
+    expected = fit(dpfast.records(X, Y - O, **persons), None, LOG_COSH)
     np.testing.assert_array_equal(found.params, expected.params)
-    shifted = fit(X, B, "logistic", group=group, offset=np.full(N, 0.7), each="person")
-    plain = fit(X, B, "logistic", group=group, each="person")
+    shifted = fit(dpfast.records(X, B, offset=np.full(N, 0.7), **persons), None, "logistic")
+    plain = fit(dpfast.records(X, B, **persons), None, "logistic")
     np.testing.assert_allclose(shifted.params[0] + 0.7, plain.params[0], atol=0.05)
 
 
@@ -479,20 +487,20 @@ def test_names_that_no_table_has_cost_nothing(tmp_path):
     frame = pandas.DataFrame({"a": X[:, 0], "w": W})
     ledger = dpfast.Ledger(100.0)
     with pytest.raises(InvalidInput, match="no column 'absent'"):
-        fit(frame, Y, "log-cosh", scale=1.0, offset="absent", ledger=ledger)
+        fit(dpfast.records(frame, Y, offset="absent"), None, LOG_COSH, ledger=ledger)
     other = pandas.Series(W, index=np.arange(N) + 1)
     with pytest.raises(InvalidInput, match="index of X"):
-        fit(frame, Y, "log-cosh", scale=1.0, sample_weight=other, largest_weight=1.0)
+        fit(dpfast.records(frame, Y, sample_weight=other, largest_weight=1.0), None, LOG_COSH)
     path = parquet(tmp_path, a=X[:, 0], y=Y, w=W.astype(str))
     records = dpfast.open_parquet(path, covariates=["a"], response="y")
     for name, message in (("absent", "names no single column"), ("w", "has type string")):
         with pytest.raises(InvalidInput, match=message):
-            fit(records, None, "log-cosh", scale=1.0, offset=name, ledger=ledger)
+            fit(dpfast.records(records, offset=name), None, LOG_COSH, ledger=ledger)
     design = dpfast.Schema({"a": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(-1, 1)}).encode(
         {"a": X[:, 0], "y": Y}, ["a"], "y"
     )
     with pytest.raises(InvalidInput, match="Pass the column itself"):
-        fit(design, None, "log-cosh", scale=1.0, offset="w", ledger=ledger)
+        fit(dpfast.records(design, offset="w"), None, LOG_COSH, ledger=ledger)
     assert not ledger.entries
 
 
@@ -504,10 +512,19 @@ def test_too_few_for_slopes_is_refused_where_a_mean_would_be_unweighted(loss):
     ledger = dpfast.Ledger(100.0)
     with pytest.raises(InvalidBudget, match="leave sample_weight and offset out"):
         fit(
-            X[few], y[few], loss, sample_weight=W[few], largest_weight=4.0, ledger=ledger, **options
+            dpfast.records(X[few], y[few], sample_weight=W[few], largest_weight=4.0),
+            None,
+            loss,
+            ledger=ledger,
+            **options,
         )
     assert not ledger.entries
-    alone = fit(X[few], Y[few], "log-cosh", offset=O[few], **{**options, "privacy": 2.5})
+    alone = fit(
+        dpfast.records(X[few], Y[few], offset=O[few]),
+        None,
+        "log-cosh",
+        **{**options, "privacy": 2.5},
+    )
     assert np.isnan(alone.params[1:3]).all()
 
 
@@ -530,9 +547,9 @@ def test_the_largest_curvature_is_that_of_weighted_records():
 
 
 def test_a_result_says_that_there_were_weights():
-    found = fit(X, Y, "log-cosh", scale=1.0, standardize=False, **BESIDE)
+    found = fit(dpfast.records(X, Y, **BESIDE), None, LOG_COSH, standardize=False)
     assert found.model.endswith(", sample weights clipped to [0, 4] and an offset")
     assert "sample weights clipped to" in " ".join(found.explain().split())
     assert "sample weights" in found.to_dict()["model"]
-    only = fit(X, Y, "log-cosh", scale=1.0, standardize=False, offset=O)
+    only = fit(dpfast.records(X, Y, offset=O), None, LOG_COSH, standardize=False)
     assert only.model.endswith(", an offset")

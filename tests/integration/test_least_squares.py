@@ -7,7 +7,6 @@ import pytest
 
 import dpfast
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
-from tests.flat import flat
 from tests.loops import each
 from tests.stops import stopped
 
@@ -34,7 +33,7 @@ def ordinary(X, y):
 
 def private(X, y, seed=0, privacy=1.0, **options):
     noise = dpfast.SeededNoise(seed)
-    return flat(dpfast.fit)(X, y, "least-squares", privacy=privacy, noise=noise, **options)
+    return dpfast.fit(X, y, "least-squares", privacy=privacy, noise=noise, **options)
 
 
 def test_it_is_near_ordinary_least_squares():
@@ -93,10 +92,6 @@ def _charges(fit):
 @each(
     "option",
     [
-        {"scale": 1.0},
-        {"scale": dpfast.FreeScale(0.1, 1.0)},
-        {"weights": dpfast.Mallows(2.0)},
-        {"ridge": 0.1},
         {"method": "newton"},
         {"method": dpfast.optimize.GradientDescent()},
     ],
@@ -106,6 +101,23 @@ def test_options_it_has_no_use_for_are_refused_before_the_charge(option):
     ledger = dpfast.Ledger(1.0)
     with pytest.raises(InvalidInput, match=r"least.squares"):
         private(X, y, ledger=ledger, **option)
+    assert not ledger.entries
+
+
+@each(
+    "terms",
+    [
+        {"scale": 1.0},
+        {"scale": dpfast.FreeScale(0.1, 1.0)},
+        {"weights": dpfast.Mallows(2.0)},
+        {"ridge": 0.1},
+    ],
+)
+def test_terms_it_has_no_use_for_are_refused_before_the_charge(terms):
+    X, y, _ = records(200, 1)
+    ledger = dpfast.Ledger(1.0)
+    with pytest.raises(InvalidInput, match=r"least.squares"):
+        dpfast.fit(X, y, dpfast.Objective("least-squares", **terms), privacy=1.0, ledger=ledger)
     assert not ledger.entries
 
 
@@ -132,7 +144,7 @@ def test_raw_columns_are_bought_and_answered_in_their_own_units():
     raw = X * [1e-6, 10.0, 1e9, 0.01] + [3.0, 1400.0, 0.0, -20.0]
     wages = 50_000.0 + 20_000.0 * y
     beta, errors = ordinary(raw, wages)
-    fit = private(raw, wages, names=["a", "b", "c", "d"])
+    fit = private(dpfast.records(raw, wages, names=["a", "b", "c", "d"]), None)
     assert np.sqrt(np.mean(((fit.params - beta) / errors) ** 2)) < 1.0
     assert 0.98 < np.median(fit.bse / errors) < 1.25
     coded = private(X, y, standardize=False)
@@ -233,7 +245,7 @@ def test_the_exact_fit_is_ordinary_least_squares():
     np.testing.assert_allclose(exact.bse, errors, rtol=5e-3)  # HC0 beside HC1
     for option in ({"scale": 1.0}, {"weights": dpfast.Mallows(2.0)}):
         with pytest.raises(InvalidInput, match="scale"):
-            flat(dpfast.nonprivate_fit)(X, y, "least-squares", **option)
+            dpfast.nonprivate_fit(X, y, dpfast.Objective("least-squares", **option))
 
 
 def test_rows_far_from_the_others_are_discounted_or_told():
@@ -252,7 +264,8 @@ def test_csr_rows_and_persons():
     X, y, truth = records(4000, 5)
     dense, rows = private(X, y, 7), private(sparse.csr_matrix(X), y, 7)
     np.testing.assert_allclose(dense.params, rows.params, atol=1e-6)
-    persons = [private(X, y, k, group=np.arange(4000) // 2, group_size=2) for k in range(7, 12)]
+    grouped = dpfast.records(X, y, group=np.arange(4000) // 2, group_size=2)
+    persons = [private(grouped, None, k) for k in range(7, 12)]
     assert all(np.all(np.abs(fit.params - truth) < 6.0 * fit.bse) for fit in persons)
     # rows do not go together, so only noise differs; one draw varies by .06
     widths = [np.median(fit.bse / private(X, y, k).bse) for k, fit in enumerate(persons, 7)]

@@ -10,7 +10,6 @@ import pytest
 import dpfast
 from dpfast.cli import main
 from dpfast.errors import InvalidInput
-from tests.flat import flat
 from tests.loops import each
 
 N = 600
@@ -21,6 +20,7 @@ Y = 0.5 + X @ [1.0, -0.5] + OFFSETS + 0.3 * RNG.normal(size=N)
 TABLE = {"a": X[:, 0], "b": X[:, 1], "y": Y, "w": W, "o": OFFSETS}
 NUMBER = dpfast.Numeric(-1.0, 1.0)
 SCHEMA = dpfast.Schema({"a": NUMBER, "b": NUMBER, "y": dpfast.Numeric(-8.0, 8.0)})
+LOG_COSH = dpfast.Objective("log-cosh", scale=0.5)
 BESIDE = {"sample_weight": W, "largest_weight": 3.0, "offset": OFFSETS}
 NAMED = {"sample_weight": "w", "largest_weight": 3.0, "offset": "o"}
 
@@ -34,17 +34,23 @@ def options(**more):
 @pytest.mark.parametrize("schema", [None, SCHEMA], ids=["raw", "schema"])
 def test_a_formula_takes_names_of_columns(schema):
     pytest.importorskip("formulaic")
-    scale = {} if schema is None else {"loss": "log-cosh", "scale": 0.5}
-    found = flat(dpfast.fit_formula)("y ~ a + b", TABLE, schema=schema, **NAMED, **options(**scale))
+    loss = {} if schema is None else {"loss": LOG_COSH}
+    found = dpfast.fit_formula(
+        "y ~ a + b", dpfast.records(TABLE, **NAMED), schema=schema, **options(**loss)
+    )
     if schema is None:
-        expected = flat(dpfast.fit)(X, Y, standardize=True, names=["a", "b"], **BESIDE, **options())
+        expected = dpfast.fit(
+            dpfast.records(X, Y, names=["a", "b"], **BESIDE), None, standardize=True, **options()
+        )
     else:
         design = schema.encode(TABLE, ["a", "b"], "y")
-        expected = flat(dpfast.fit)(design, None, "log-cosh", scale=0.5, **BESIDE, **options())
+        expected = dpfast.fit(dpfast.records(design, **BESIDE), None, LOG_COSH, **options())
     np.testing.assert_array_equal(found.params, expected.params)
     assert found.model == expected.model
     with pytest.raises(InvalidInput, match="no column 'absent'"):
-        flat(dpfast.fit_formula)("y ~ a", TABLE, schema=schema, offset="absent", **options(**scale))
+        dpfast.fit_formula(
+            "y ~ a", dpfast.records(TABLE, offset="absent"), schema=schema, **options(**loss)
+        )
 
 
 ESTIMATORS = {
@@ -68,8 +74,9 @@ def test_an_estimator_takes_weights_as_scikit_learn_does(name):
     assert has_fit_parameter(model, "sample_weight")
     assert clone(model).largest_weight == 3.0
     model.fit(X, y, sample_weight=W)
-    beside = {"sample_weight": W, "largest_weight": 3.0}
-    expected = flat(dpfast.fit)(X, y, loss, **beside, **options(**settings))
+    records = dpfast.records(X, y, sample_weight=W, largest_weight=3.0)
+    objective = dpfast.Objective(loss, **settings) if settings else loss
+    expected = dpfast.fit(records, None, objective, **options())
     np.testing.assert_array_equal(model.result_.params, expected.params)
     ledger = dpfast.Ledger(100.0)
     without = getattr(estimators, name)(**options(**settings, ledger=ledger))
@@ -110,9 +117,11 @@ def test_the_command_line_names_columns(tmp_path, monkeypatch, capsys, kind, dec
     found = json.loads(capsys.readouterr().out)
     if declared:
         design = SCHEMA.encode(TABLE, ["a", "b"], "y")
-        expected = flat(dpfast.fit)(design, None, "log-cosh", scale=0.5, **BESIDE, **options())
+        expected = dpfast.fit(dpfast.records(design, **BESIDE), None, LOG_COSH, **options())
     else:
-        expected = flat(dpfast.fit)(X, Y, standardize=True, names=["a", "b"], **BESIDE, **options())
+        expected = dpfast.fit(
+            dpfast.records(X, Y, names=["a", "b"], **BESIDE), None, standardize=True, **options()
+        )
     np.testing.assert_array_equal(found["params"], expected.params)
     assert "sample weights clipped to [0, 3] and an offset" in found["model"]
     assert main(typed) == 0
