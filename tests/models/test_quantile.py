@@ -14,7 +14,6 @@ from scipy.stats import binom
 import dpfast
 from dpfast.errors import InvalidInput
 from dpfast.models.quantile import NarrowQuantile
-from tests.flat import flat
 from tests.loops import each
 
 NORMAL = NormalDist()
@@ -75,9 +74,13 @@ def test_a_narrow_bandwidth_is_quantile_regression(tau, errors):
 
 def test_levels_mirror_each_other():
     X, y = draw(500, np.random.default_rng(5), "skewed")
-    options = {"scale": 0.7, "weights": dpfast.models.Schweppe(2.0)}
-    high = flat(dpfast.nonprivate_fit)(X, y, dpfast.Quantile(0.9, 0.2), **options)
-    low = flat(dpfast.nonprivate_fit)(X, -y, dpfast.Quantile(0.1, 0.2), **options)
+
+    def fitted(tau, y):
+        weights = dpfast.models.Schweppe(2.0)
+        loss = dpfast.Objective(dpfast.Quantile(tau, 0.2), weights, scale=0.7)
+        return dpfast.nonprivate_fit(X, y, loss)
+
+    high, low = fitted(0.9, y), fitted(0.1, -y)
     np.testing.assert_allclose(high.params, -low.params, rtol=0, atol=1e-9)
 
 
@@ -123,9 +126,9 @@ def test_the_bandwidth_follows_from_public_numbers(tau, n, p, mu, bandwidth):
 
 def model_of(tau, n, **options):
     X, y = draw(n, np.random.default_rng(1))
-    rest = {"privacy": 1.0, "scale": 1.0, "method": "newton", "noise": dpfast.SeededNoise(0)}
+    rest = {"privacy": 1.0, "method": "newton", "noise": dpfast.SeededNoise(0)}
     rest |= options
-    return flat(dpfast.fit)(X, y, options.pop("loss", dpfast.Quantile(tau)), **rest).model
+    return dpfast.fit(X, y, dpfast.Objective(dpfast.Quantile(tau), scale=1.0), **rest).model
 
 
 def test_the_score_is_narrow_where_a_wide_one_would_move_the_intercept():
@@ -140,8 +143,8 @@ def test_the_score_is_narrow_where_a_wide_one_would_move_the_intercept():
     assert "curvature with" not in model_of(0.5, 1000)
     assert "curvature with" not in model_of(0.9, 20_000)
     X, y = draw(1000, np.random.default_rng(1))
-    own = {"scale": 1.0, "method": "newton"}
-    given = flat(dpfast.fit)(X, y, dpfast.Quantile(0.9, 0.1243), privacy=1.0, **own)
+    own = dpfast.Objective(dpfast.Quantile(0.9, 0.1243), scale=1.0)
+    given = dpfast.fit(X, y, own, privacy=1.0, method="newton")
     assert given.model.endswith(wide)
 
 
@@ -194,18 +197,16 @@ DOMAIN = dpfast.models.Box(-1.0, 1.0, intercept=True)
 @pytest.mark.parametrize("tau", [0.5, 0.9])
 def test_every_function_that_knows_n_chooses_the_bandwidth(tau):
     X, y = draw(2000, np.random.default_rng(1))
-    rest = {"privacy": 1.0, "scale": 1.0, "noise": dpfast.SeededNoise(0)}
+    rest = {"privacy": 1.0, "noise": dpfast.SeededNoise(0)}
     loss, both = dpfast.Quantile(tau), {}
-    both["fit"] = flat(dpfast.fit)(X, y, loss, **rest)
-    both["objective"] = dpfast.fit(
-        X, y, dpfast.Objective(loss, scale=1.0), privacy=1.0, noise=rest["noise"]
-    )
-    both["nonprivate"] = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=1.0))
-    both["minimize"] = flat(dpfast.minimize)(X, y, loss, **rest)
+    objective = dpfast.Objective(loss, scale=1.0)
+    both["fit"] = dpfast.fit(X, y, objective, **rest)
+    both["nonprivate"] = dpfast.nonprivate_fit(X, y, objective)
+    both["minimize"] = dpfast.minimize(X, y, objective, **rest)
     chosen = f"Quantile({tau:g}, {loss.for_records(2000, 2).bandwidth:.4g})"
     for name, result in both.items():
         found = f"Quantile({tau:g}, {loss.for_records(2000, 2, 1.0).bandwidth:.4g})"
-        expected = found if name in ("fit", "objective") else chosen
+        expected = found if name == "fit" else chosen
         assert expected in result.model, name
     private = dpfast.release_parameter(
         X, y, dpfast.Objective(loss, scale=1.0, ridge=0.1), privacy=dpfast.ApproxDP(1.0, 1e-6),
@@ -215,10 +216,8 @@ def test_every_function_that_knows_n_chooses_the_bandwidth(tau):
     words = " ".join(both["fit"].explain().split())
     width = loss.for_records(2000, 2, 1.0).bandwidth
     assert f"smoothed target, bandwidth {width:.4g} scales = {width:.4g}" in words
-    assert np.isfinite(
-        dpfast.plan(200_000, 2, dpfast.Objective(loss, scale=1.0), privacy=1.0).widths
-    ).all()
-    assert dpfast.plan(p=2, loss=dpfast.Objective(loss, scale=1.0), privacy=1.0, width=0.02).n > 10
+    assert np.isfinite(dpfast.plan(200_000, 2, objective, privacy=1.0).widths).all()
+    assert dpfast.plan(p=2, loss=objective, privacy=1.0, width=0.02).n > 10
 
 
 def raw(n, seed=0, q=1, size=2e4):
@@ -230,9 +229,10 @@ def raw(n, seed=0, q=1, size=2e4):
 def test_the_scale_of_a_quantile_by_a_method_is_not_bought():
     X, y = raw(4000, size=5e3)
     ledger = dpfast.Ledger(1.0)
-    for options in ({"method": "newton"}, {"weights": dpfast.Mallows(2.0), "standardize": True}):
+    weighted = dpfast.Objective("quantile", dpfast.Mallows(2.0))
+    for loss, options in (("quantile", {"method": "newton"}), (weighted, {"standardize": True})):
         with pytest.raises(InvalidInput, match="scale"):
-            flat(dpfast.fit)(X, y, "quantile", privacy=1.0, ledger=ledger, **options)
+            dpfast.fit(X, y, loss, privacy=1.0, ledger=ledger, **options)
     assert not ledger.entries
 
 
@@ -258,8 +258,9 @@ def test_a_bandwidth_follows_public_numbers_only():
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     y = (y - y.mean()) / y.std()
     fewer = np.where(np.arange(2000) % 2, np.nan, y)
-    same = {"privacy": 1.0, "scale": 1.0, "noise": dpfast.SeededNoise(0)}
-    told = [flat(dpfast.fit)(X, response, "quantile", **same).model for response in (y, fewer)]
+    same = {"privacy": 1.0, "noise": dpfast.SeededNoise(0)}
+    loss = dpfast.Objective("quantile", scale=1.0)
+    told = [dpfast.fit(X, response, loss, **same).model for response in (y, fewer)]
     assert told[0] == told[1] and "bandwidth" in told[0]
 
 
@@ -320,13 +321,14 @@ def test_everything_that_takes_a_loss_takes_it(tau):
     target = np.array([1.0 + NORMAL.inv_cdf(tau), 2.0])
     fitted = dpfast.fit(X, y, dpfast.Objective(loss, scale=1.0), privacy=1.0, noise=noise)
     assert np.abs(fitted.params - target).max() < 0.2
-    for options in (
-        {"method": "gradient-descent", "inference": False},
-        {"weights": dpfast.models.Schweppe(1.5)},
-        {"weights": dpfast.Bounded(1.5), "method": "newton"},
-        {"weights": dpfast.models.Clip(0.8), "inference": False, "method": "gradient-descent"},
+    for weights, options in (
+        (None, {"method": "gradient-descent", "inference": False}),
+        (dpfast.models.Schweppe(1.5), {}),
+        (dpfast.Bounded(1.5), {"method": "newton"}),
+        (dpfast.models.Clip(0.8), {"inference": False, "method": "gradient-descent"}),
     ):
-        found = flat(dpfast.fit)(X, y, loss, privacy=1.0, scale=1.0, noise=noise, **options)
+        objective = dpfast.Objective(loss, weights, scale=1.0)
+        found = dpfast.fit(X, y, objective, privacy=1.0, noise=noise, **options)
         assert np.isfinite(found.params).all()
     forecast = dpfast.plan(4000, 2, dpfast.Objective(loss, scale=1.0), privacy=1.0)
     widths = np.asarray(fitted.conf_int(0.95)) @ [-1.0, 1.0]
@@ -384,14 +386,12 @@ def test_the_median_is_nearly_as_narrow_as_without_privacy(n, widest):
     """
     runs, truth = 250, np.array([1.0, 2.0])
     covered, ratios = np.zeros(2), []
-    options = {"scale": 1.0, "weights": dpfast.Bounded(2.0**0.5)}
+    loss = dpfast.Objective("quantile", dpfast.Bounded(2.0**0.5), scale=1.0)
     for run in range(runs):
         X, y = draw(n, np.random.default_rng([run, 1]))
-        loss, noise = dpfast.Quantile(), dpfast.SeededNoise(run)
-        private = np.asarray(
-            flat(dpfast.fit)(X, y, loss, privacy=1.0, noise=noise, **options).conf_int(0.9)
-        )
-        exact = np.asarray(flat(dpfast.nonprivate_fit)(X, y, loss, **options).conf_int(0.9))
+        noise = dpfast.SeededNoise(run)
+        private = np.asarray(dpfast.fit(X, y, loss, privacy=1.0, noise=noise).conf_int(0.9))
+        exact = np.asarray(dpfast.nonprivate_fit(X, y, loss).conf_int(0.9))
         covered += (private[:, 0] <= truth) & (truth <= private[:, 1])
         ratios.append((private @ [-1.0, 1.0]) / (exact @ [-1.0, 1.0]))
     assert (covered >= binom.ppf(1e-6, runs, 0.88)).all(), covered / runs

@@ -16,7 +16,6 @@ from dpfast.optimize import Adaptive
 from dpfast.optimize.nonconvex.clip import PrivateClip
 from dpfast.privacy.nonconvex.sensitivity import mean_gradient
 from dpfast.privacy.sensitivity import histogram
-from tests.flat import flat
 
 RNG = np.random.default_rng(2)
 EDGES = np.array([0.01, 0.1, 0.3, 0.6, 1.0])
@@ -248,7 +247,7 @@ def test_a_private_clip_beats_a_bound_that_is_far_too_large_and_says_so():
         options = {"privacy": dpfast.ZCDP(0.1), "method": Adaptive(**options)}
         target = own(vectorized=True, lipschitz=lipschitz)
         results = [
-            flat(dpfast.minimize)(X, X[:, 0], target, noise=dpfast.SeededNoise(s), **options)
+            dpfast.minimize(X, X[:, 0], target, noise=dpfast.SeededNoise(s), **options)
             for s in range(3)
         ]
         return np.mean([np.linalg.norm(r.params - best) for r in results]), results[0].warnings
@@ -268,9 +267,7 @@ def test_clips_are_checked_and_may_be_public():
             Adaptive(clip=wrong)
     X = 0.1 * RNG.normal(size=(500, 2))
     options = {"privacy": dpfast.ZCDP(0.1), "noise": dpfast.SeededNoise(0)}
-    fixed = flat(dpfast.minimize)(
-        X, X[:, 0], own(vectorized=True), method=Adaptive(clip=0.2), **options
-    )
+    fixed = dpfast.minimize(X, X[:, 0], own(vectorized=True), method=Adaptive(clip=0.2), **options)
     assert "gradient lengths" not in [label for label, _ in fixed.privacy.entries]
     assert "clips" not in fixed.rounds[-1]
     assert "clip=0.2" in fixed.method

@@ -13,7 +13,6 @@ from bench.figures.paper2.examples import phase_retrieval
 from dpfast.audit.transcript import Answered, Charged, perform
 from dpfast.optimize import Adaptive
 from dpfast.papers import Proximal, Spider
-from tests.flat import flat
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -30,8 +29,13 @@ BUDGETS = [dpfast.ZCDP(0.1), dpfast.ZCDP(2.0), dpfast.GDP(0.7), dpfast.ApproxDP(
 
 
 def run(privacy, seed=0, **options):
-    return flat(dpfast.minimize)(
-        X, Y, "tukey", privacy=privacy, scale=0.5, noise=dpfast.SeededNoise(seed), **options
+    return dpfast.minimize(
+        X,
+        Y,
+        dpfast.Objective("tukey", scale=0.5),
+        privacy=privacy,
+        noise=dpfast.SeededNoise(seed),
+        **options,
     )
 
 

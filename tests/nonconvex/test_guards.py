@@ -14,7 +14,6 @@ from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.nonconvex import KL
 from dpfast.optimize import Adaptive
 from dpfast.papers import Proximal, Spider
-from tests.flat import flat
 
 RNG = np.random.default_rng(5)
 N, D = 2000, 4
@@ -38,7 +37,7 @@ def excess(result):
 
 def run(seed=0, **options):
     options = {"privacy": dpfast.ZCDP(0.5), "start": START} | options
-    return flat(dpfast.minimize)(X, np.zeros(N), BOWL, noise=dpfast.SeededNoise(seed), **options)
+    return dpfast.minimize(X, np.zeros(N), BOWL, noise=dpfast.SeededNoise(seed), **options)
 
 
 @pytest.mark.parametrize("kl", [RIGHT, KL(1e-4, 1.2), KL(1e4, 2.0), KL(1.0, 2.02), KL(1.0, 5.0)])

@@ -13,7 +13,6 @@ from dpfast.curator.nonconvex.gradients import NODES, WEIGHTS, GradientCurator
 from dpfast.data import as_records
 from dpfast.optimize import Adaptive
 from dpfast.privacy.nonconvex.sensitivity import mean_gradient
-from tests.flat import flat
 from tests.nonconvex.test_clipping import curator, own
 
 RNG = np.random.default_rng(9)
@@ -79,13 +78,11 @@ def test_k8_wrong_points_are_refused_before_the_charge():
 def test_k8_a_run_pays_for_its_check_within_the_total(privacy):
     """Exactly, in rational arithmetic on the decimals that were charged."""
     X = 0.1 * RNG.normal(size=(800, 2))
-    mine = own(vectorized=True)
-    for objective, method in ((mine, "auto"), ("tukey", "auto"), ("tukey", "proximal")):
-        options = {} if objective != "tukey" else {"scale": 1.0}
-        result = flat(dpfast.minimize)(
-            X, X[:, 0], objective, privacy=privacy, method=method, noise=dpfast.SeededNoise(1),
-            **options,
-        )  # fmt: skip
+    mine, tukey = own(vectorized=True), dpfast.Objective("tukey", scale=1.0)
+    for objective, method in ((mine, "auto"), (tukey, "auto"), (tukey, "proximal")):
+        result = dpfast.minimize(
+            X, X[:, 0], objective, privacy=privacy, method=method, noise=dpfast.SeededNoise(1)
+        )
         labels = [label for label, _ in result.privacy.entries]
         assert labels.count("loss change") == 1
         assert labels[-1] == "loss change"

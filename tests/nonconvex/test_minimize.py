@@ -14,7 +14,6 @@ from dpfast.nonconvex import KL
 from dpfast.optimize import Adaptive
 from dpfast.papers import NoisyDescent, Proximal, Spider
 from dpfast.regression.nonprivate import nonprivate_curator
-from tests.flat import flat
 from tests.loops import each
 
 RNG = np.random.default_rng(1)
@@ -23,6 +22,8 @@ X = RNG.normal(size=(N, 3))
 TRUTH = np.array([1.0, 2.0, -1.0, 0.5])
 Y = TRUTH[0] + X @ TRUTH[1:] + 0.5 * RNG.normal(size=N)
 Y[: N // 5] = 40.0 + RNG.normal(size=N // 5)  # gross outliers
+TUKEY = dpfast.Objective("tukey", scale=1.0)
+CLIPPED = dpfast.Objective("tukey", dpfast.models.Clip(1.0), scale=1.0)
 
 
 def quiet():
@@ -51,16 +52,15 @@ def test_adaptive_descent_ignores_gross_outliers(loss, privacy):
 
 def test_spider_follows_its_plan():
     """Steps of fixed length leave this loss's basin under a third of 60 seeds."""
-    exact = dpfast.nonconvex.nonprivate_minimize(X, Y, dpfast.Objective("tukey", scale=1.0))
+    exact = dpfast.nonconvex.nonprivate_minimize(X, Y, TUKEY)
     options = {
         "privacy": dpfast.ZCDP(0.5),
-        "scale": 1.0,
         "kl": KL(1.2, 2.0),
         "method": Spider(guard=True),
     }
     errors = []
     for seed in range(6):
-        result = flat(dpfast.minimize)(X, Y, "tukey", noise=dpfast.SeededNoise(seed), **options)
+        result = dpfast.minimize(X, Y, TUKEY, noise=dpfast.SeededNoise(seed), **options)
         assert result.method.startswith("Spider")
         # a round that did not end as planned is the last one; then adaptive descent goes on
         planned = [record for record in result.rounds if "target" in record]
@@ -85,10 +85,8 @@ def test_proximal_point_with_an_inner_optimiser_of_ones_own():
             curator.gradient(centre, rho / 2)
             return centre + 0.1, rho / 2
 
-    options = {"privacy": dpfast.ZCDP(0.2), "scale": 1.0, "noise": quiet()}
-    result = flat(dpfast.minimize)(
-        X, Y, "tukey", method=Proximal(rounds=3, inner=Lazy()), **options
-    )
+    options = {"privacy": dpfast.ZCDP(0.2), "noise": quiet()}
+    result = dpfast.minimize(X, Y, TUKEY, method=Proximal(rounds=3, inner=Lazy()), **options)
     np.testing.assert_allclose(result.params, 0.3)
     # what the first rounds left was used by the last: 1/7, then 2/6 and all of the rest, halved;
     # a hundredth is kept for the comparison with the start
@@ -97,14 +95,16 @@ def test_proximal_point_with_an_inner_optimiser_of_ones_own():
         [0.5 / 7, 13 / 14 / 3 * 0.5, 13 / 14 * (1 - 1 / 6) * 0.5], rel=1e-6
     )
     method = Proximal(rounds=12, convexity=0.3, inner=NoisyDescent(steps=40))
-    result = flat(dpfast.minimize)(X, Y, "cauchy", method=method, **(options | {"privacy": 2.0}))
+    result = dpfast.minimize(
+        X, Y, dpfast.Objective("cauchy", scale=1.0), method=method, **(options | {"privacy": 2.0})
+    )
     assert np.abs(result.params - TRUTH).max() < 0.5
 
 
 def test_the_method_follows_from_what_is_known():
     def chosen(**options):
-        options = {"privacy": dpfast.ZCDP(0.1), "scale": 1.0, "noise": quiet()} | options
-        return flat(dpfast.minimize)(X[:200], Y[:200], "tukey", **options).method
+        options = {"privacy": dpfast.ZCDP(0.1), "noise": quiet()} | options
+        return dpfast.minimize(X[:200], Y[:200], TUKEY, **options).method
 
     assert chosen().startswith("Adaptive")
     assert chosen(kl=(1.0, 1.5), method="spider").startswith("Spider")
@@ -122,23 +122,17 @@ def test_the_method_follows_from_what_is_known():
         ({"kl": (0.0, 2.0)}, "gamma"),
         ({"privacy": dpfast.PureDP(1.0)}, "Gaussian noise"),
         ({"start": [1.0]}, "start"),
-        ({"weights": dpfast.models.Clip(1.0)}, "no smoothness"),
-        (
-            {"weights": dpfast.models.Clip(1.0), "kl": (1.0, 2.0), "method": "spider"},
-            "no smoothness",
-        ),
-        (
-            {"weights": dpfast.models.Clip(1.0), "kl": (1.0, 3.0), "method": "proximal"},
-            "no smoothness",
-        ),
+        ({"objective": CLIPPED}, "no smoothness"),
+        ({"objective": CLIPPED, "kl": (1.0, 2.0), "method": "spider"}, "no smoothness"),
+        ({"objective": CLIPPED, "kl": (1.0, 3.0), "method": "proximal"}, "no smoothness"),
         ({"privacy": dpfast.ZCDP(1e-14)}, "too small"),
     ],
 )
 def test_refusals_come_before_anything_is_spent(options, message):
     ledger = dpfast.Ledger(dpfast.ZCDP(10.0))
-    options = {"privacy": dpfast.ZCDP(0.1), "scale": 1.0, "ledger": ledger} | options
+    options = {"objective": TUKEY, "privacy": dpfast.ZCDP(0.1), "ledger": ledger} | options
     with pytest.raises(dpfast.DpfastError, match=message):
-        flat(dpfast.minimize)(X[:50], Y[:50], "tukey", **options)
+        dpfast.minimize(X[:50], Y[:50], **options)
     assert not ledger.entries
 
 
@@ -165,12 +159,12 @@ def test_a_clipped_objective_works_with_a_step_size():
 
 
 def test_the_choice_among_iterates():
-    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "noise": quiet()}
-    free = flat(dpfast.minimize)(X, Y, "tukey", select="shortest gradient", **options)
+    options = {"privacy": dpfast.ZCDP(0.5), "noise": quiet()}
+    free = dpfast.minimize(X, Y, TUKEY, select="shortest gradient", **options)
     norms = np.where(np.isnan(free.gradient_norms), np.inf, free.gradient_norms)
     np.testing.assert_array_equal(free.params, free.iterates[norms.argmin()])
     assert np.abs(free.params - TRUTH).max() < 0.4
-    drawn = flat(dpfast.minimize)(X, Y, "tukey", select="exponential", **options)
+    drawn = dpfast.minimize(X, Y, TUKEY, select="exponential", **options)
     assert np.abs(drawn.params - TRUTH).max() < 0.4
 
 
@@ -223,18 +217,14 @@ def test_kl_constants_are_found_on_public_data(tau):
 
 
 def test_kl_constants_of_a_redescending_regression_are_plausible():
-    found = dpfast.nonconvex.estimate_kl(
-        X[3000:8000], Y[3000:8000], dpfast.Objective("tukey", scale=1.0)
-    )
+    found = dpfast.nonconvex.estimate_kl(X[3000:8000], Y[3000:8000], TUKEY)
     # not degenerate at its minimiser, so kappa is 2: the interval knows, the slope does not
     low, high = found.kappa_interval
     assert low <= 2.0 <= high
     assert low <= found.kl.kappa <= high
     assert len(found.norms) > 100
     with pytest.raises(dpfast.InvalidInput, match="start is the minimiser"):
-        dpfast.nonconvex.estimate_kl(
-            np.zeros((5, 1)), np.zeros(5), dpfast.Objective("tukey", scale=1.0)
-        )
+        dpfast.nonconvex.estimate_kl(np.zeros((5, 1)), np.zeros(5), TUKEY)
 
 
 def fair(r):
@@ -254,10 +244,11 @@ def test_a_scalar_loss_of_ones_own_that_is_not_convex():
     loss = dpfast.CustomLoss(
         fair, fair_psi, fair_slope, psi_bound=0.5, psi_prime_bound=0.5, convex=False
     )
-    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "noise": quiet()}
-    result = flat(dpfast.minimize)(X, Y, loss, **options)
+    options = {"privacy": dpfast.ZCDP(0.5), "noise": quiet()}
+    objective = dpfast.Objective(loss, scale=1.0)
+    result = dpfast.minimize(X, Y, objective, **options)
     assert np.abs(result.params - TRUTH).max() < 0.3
-    spider = flat(dpfast.minimize)(X, Y, loss, kl=(3.0, 2.0), method="spider", **options)
+    spider = dpfast.minimize(X, Y, objective, kl=(3.0, 2.0), method="spider", **options)
     assert len(spider.rounds) >= 1
     assert loss.lowest_slope is None  # nothing is assumed about the form of its changes
 
@@ -279,7 +270,7 @@ def test_a_scalar_loss_of_ones_own_that_is_not_convex():
 def test_no_budget_ends_a_run_early(method, kl, rho):
     """Amounts too small for a release are not asked for."""
     result = dpfast.minimize(
-        X[:300], Y[:300], dpfast.Objective("tukey", scale=1.0), privacy=dpfast.ZCDP(rho),
+        X[:300], Y[:300], TUKEY, privacy=dpfast.ZCDP(rho),
         noise=quiet(), kl=kl, method=method,
     )  # fmt: skip
     assert np.isfinite(result.params).all()

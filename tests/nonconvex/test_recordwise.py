@@ -15,7 +15,6 @@ from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.nonconvex.recordwise import RecordGradients
 from dpfast.data import as_records
 from dpfast.models.nonconvex import PerRecordObjective
-from tests.flat import flat
 
 HOSTILE = [0.0, 1.0, 5e-324, 1e-200, 1e200, -1e308, np.inf, np.nan]
 ANY = st.one_of(st.sampled_from(HOSTILE), st.floats())
@@ -163,7 +162,7 @@ def test_mistakes_are_found_on_made_up_records_before_anything_is_spent():
     for function, error in ((wrong_shape, dpfast.InvalidInput), (broken, NameError)):
         objective = PerRecordObjective(function, dimension=3, lipschitz=1.0, smoothness=1.0)
         with pytest.raises(error):
-            flat(dpfast.minimize)(X, y, objective, **options)
+            dpfast.minimize(X, y, objective, **options)
     for wrong in (
         {"lipschitz": 0.0},
         {"smoothness": np.nan},

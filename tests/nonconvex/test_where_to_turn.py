@@ -9,7 +9,6 @@ import dpfast
 from bench.figures.paper2.examples import phase_retrieval
 from dpfast.errors import InferenceUnavailable
 from dpfast.models.nonconvex import PerRecordObjective
-from tests.flat import flat
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(1000, 2))
@@ -29,16 +28,16 @@ OWN = PerRecordObjective(own, dimension=2, lipschitz=1.0, smoothness=2.0, vector
 
 
 @pytest.mark.parametrize(
-    ("objective", "scale", "words"),
+    ("objective", "words"),
     [
-        ("tukey", 1.0, ("'tukey'", "dpfast.fit", "log-cosh")),
-        ("huber", 1.0, ("convex", "dpfast.fit")),
-        (OWN, None, ("own",)),
+        (dpfast.Objective("tukey", scale=1.0), ("'tukey'", "dpfast.fit", "log-cosh")),
+        (dpfast.Objective("huber", scale=1.0), ("convex", "dpfast.fit")),
+        (OWN, ("own",)),
     ],
 )
 @pytest.mark.one_in(2)
-def test_missing_standard_errors_say_where_to_turn(objective, scale, words):
-    result = flat(dpfast.minimize)(X, Y, objective, scale=scale, **options())
+def test_missing_standard_errors_say_where_to_turn(objective, words):
+    result = dpfast.minimize(X, Y, objective, **options())
     for ask in (result.cov_params, lambda: result.bse, result.conf_int):
         with pytest.raises(InferenceUnavailable) as refused:
             ask()
@@ -57,7 +56,7 @@ def test_a_random_start_leaves_a_saddle_and_is_public():
 
     def run(seed, data=rows, **options):
         noise = dpfast.SeededNoise(seed)
-        return flat(dpfast.minimize)(
+        return dpfast.minimize(
             data, np.abs(data @ truth), target, privacy=dpfast.ZCDP(32.0), noise=noise, **options
         )
 

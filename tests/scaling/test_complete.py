@@ -13,7 +13,6 @@ from dpfast.curator.answers import Answer, Receipt
 from dpfast.privacy.scaling.sensitivity import complete_weight
 from dpfast.scaling.remarks import complete_remarks
 from dpfast.scaling.search import ScaleSearch
-from tests.flat import flat
 from tests.loops import each
 
 RNG = np.random.default_rng(0)
@@ -25,14 +24,16 @@ COUNTED = np.floor(np.exp(np.clip(0.5 * X[:, 0], -2.0, 1.0)))
 
 
 def fit(X, y, loss, **options):
-    return flat(dpfast.fit)(X, y, loss, privacy=2.0, noise=dpfast.SeededNoise(0), **options)
+    return dpfast.fit(X, y, loss, privacy=2.0, noise=dpfast.SeededNoise(0), **options)
 
 
 #: Everything that buys where columns lie, and a response for it.
 BUY = {
     "log-cosh": (lambda X, y: fit(X, y, "log-cosh"), Y),
     "log-cosh alone": (lambda X, y: fit(X, y, "log-cosh", inference=False), Y),
-    "huber": (lambda X, y: fit(X, y, "huber", scale=1.0, standardize=True), Y),
+    "huber": (lambda X, y: fit(
+        X, y, dpfast.Objective("huber", scale=1.0), standardize=True
+    ), Y),
     "least-squares": (lambda X, y: fit(X, y, "least-squares"), Y),
     "least-squares alone": (lambda X, y: fit(X, y, "least-squares", inference=False), Y),
     "logistic": (lambda X, y: fit(X, y, "logistic"), LABELS),
@@ -44,10 +45,14 @@ BUY = {
     ),
     "counts": (lambda X, y: fit(X, y, dpfast.Poisson(4.0)), COUNTED),
     "persons": (
-        lambda X, y: fit(X, y, "log-cosh", group=np.arange(N), group_size=2), Y,
+        lambda X, y: fit(
+            dpfast.records(X, y, group=np.arange(N), group_size=2), None, "log-cosh"
+        ), Y,
     ),
     "means of persons": (
-        lambda X, y: fit(X, y, "log-cosh", group=np.arange(N), each="person"), Y,
+        lambda X, y: fit(
+            dpfast.records(X, y, group=np.arange(N), each="person"), None, "log-cosh"
+        ), Y,
     ),
     "effect": (
         lambda X, y: dpfast.effects.treatment_effect(

@@ -8,7 +8,6 @@ import pytest
 import dpfast
 from dpfast.audit import replay
 from dpfast.errors import InvalidBudget
-from tests.flat import flat
 
 N = 12_000
 CALLS = {
@@ -26,11 +25,13 @@ def table(seed):
     return X, 1e3 + 20.0 * age + 0.01 * dollars + 300.0 * rng.standard_normal(N)
 
 
-def private(loss, X, y, seed=3, privacy=1.0, **options):
+def private(loss, X, y, seed=3, privacy=1.0, persons=None, **options):
     if loss == "logistic":
         y = (y > 2000.0) * 1.0
+    if persons:
+        X, y = dpfast.records(X, y, **persons), None
     noise = dpfast.SeededNoise(seed)
-    return flat(dpfast.fit)(X, y, loss, privacy=privacy, noise=noise, **CALLS[loss], **options)
+    return dpfast.fit(X, y, loss, privacy=privacy, noise=noise, **CALLS[loss], **options)
 
 
 @pytest.mark.parametrize("loss", CALLS)
@@ -77,7 +78,7 @@ def test_persons_pay_for_all_of_their_rows(loss):
     X, y = table(3)
     person = np.arange(N) // 2
     ledger = dpfast.Ledger(1.0)
-    grouped = private(loss, X, y, group=person, group_size=2, ledger=ledger)
+    grouped = private(loss, X, y, persons={"group": person, "group_size": 2}, ledger=ledger)
     alone = private(loss, X, y, privacy=0.5)
     assert [entry.spend.mu for entry in ledger.entries] == [1.0]
     assert "person" in str(grouped.privacy.relation)
@@ -102,9 +103,9 @@ def test_all_rows_of_one_person_move_what_their_total_pays_for(loss, row):
     def call(persons):  # a record of the audit is a person with three rows
         rows = persons.reshape(600, 3)
         y = rows[:, 2] if loss != "logistic" else (rows[:, 2] > 2000.0) * 1.0
-        return flat(dpfast.fit)(
-            rows[:, :2], y, loss, privacy=4.0, group=np.arange(600) // 3, group_size=3,
-            **CALLS[loss],
+        return dpfast.fit(
+            dpfast.records(rows[:, :2], y, group=np.arange(600) // 3, group_size=3), None, loss,
+            privacy=4.0, **CALLS[loss],
         ).params  # fmt: skip
 
     persons = rows.reshape(200, 9)
@@ -121,7 +122,7 @@ def test_persons_are_refused_by_what_is_left_for_one_row():
     ledger = dpfast.Ledger(1.0)
     with pytest.raises(InvalidBudget, match="too few"):
         private(
-            "least-squares", X[:100], y[:100], group=np.arange(100) // 5, group_size=5,
-            ledger=ledger,
+            "least-squares", X[:100], y[:100], ledger=ledger,
+            persons={"group": np.arange(100) // 5, "group_size": 5},
         )  # fmt: skip
     assert not ledger.entries

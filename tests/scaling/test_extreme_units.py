@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from tests.flat import flat
 
 SCALES = (1.0, 1e-90, 1e90, dpfast.FreeScale(1e-3, 1e3), dpfast.FreeScale(1e90, 1e92), None)
 
@@ -40,7 +39,7 @@ def test_a_constant_response_of_zero_is_no_reason_to_refuse():
     X = np.random.default_rng(2).normal(size=(3000, 2))
     options = {"privacy": 1.0, "standardize": True, "noise": dpfast.SeededNoise(3)}
     for scale in (1e-100, 1e100):
-        fit = flat(dpfast.fit)(X, np.zeros(3000), "log-cosh", scale=scale, **options)
+        fit = dpfast.fit(X, np.zeros(3000), dpfast.Objective("log-cosh", scale=scale), **options)
         assert np.isfinite(fit.coded.params).all()
 
 
@@ -66,6 +65,6 @@ def test_least_squares_refuses_a_budget_before_the_charge_or_not_at_all(standard
         ledger = dpfast.Ledger(1e9)
         options = {"standardize": standardize, "ledger": ledger, "noise": dpfast.SeededNoise(1)}
         try:
-            flat(dpfast.fit)(X, X[:, 0], "least-squares", privacy=mu, **options)
+            dpfast.fit(X, X[:, 0], "least-squares", privacy=mu, **options)
         except dpfast.errors.InvalidBudget:
             assert ledger.spent.mu == 0.0

@@ -15,7 +15,6 @@ from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models.names import LOSSES
 from dpfast.scaling.budget import ScalingBudget
 from dpfast.solvers.pcn.clipping import NO_REASON
-from tests.flat import flat
 from tests.loops import each
 
 N = 20_000
@@ -29,38 +28,45 @@ DESIGN = dpfast.Schema(
 ).encode({"age": AGE, "year": YEAR, "pay": Y}, response="pay")  # fmt: skip
 
 
-def private(loss="log-cosh", X=X, y=Y, seed=0, privacy=1.0, **options):
-    return flat(dpfast.fit)(X, y, loss, privacy=privacy, noise=dpfast.SeededNoise(seed), **options)
+def private(loss="log-cosh", X=X, y=Y, seed=0, privacy=1.0, persons=None, **options):
+    if persons:
+        X, y = dpfast.records(X, y, **persons), None
+    return dpfast.fit(X, y, loss, privacy=privacy, noise=dpfast.SeededNoise(seed), **options)
 
 
+def scaled(scale):
+    return {"loss": dpfast.Objective("log-cosh", scale=scale)}
+
+
+WEIGHTED = {"loss": dpfast.Objective("log-cosh", dpfast.Mallows(2.0))}
 COUNTS = {"loss": dpfast.Poisson(4.0), "y": np.round(Y / 1e4)}
+WEIGHTED_COUNTS = COUNTS | {"loss": dpfast.Objective(dpfast.Poisson(4.0), dpfast.Mallows(2.0))}
+PERSONS = {"group": np.arange(N) // 2, "each": "person"}
 CALLS = {
     "a robust loss and nothing else": {},
     '`"quantile"` and nothing else': {"loss": "quantile"},
     "`standardize=True`": {"standardize": True},
-    "`standardize=True`, `scale`": {"standardize": True, "scale": 2e3},
-    "`standardize=True`, `weights`": {"standardize": True, "weights": dpfast.Mallows(2.0)},
-    "`scale`": {"scale": 2e3},
-    "`scale`, `weights`": {"scale": 2e3, "weights": dpfast.Mallows(2.0)},
-    "`weights`": {"weights": dpfast.Mallows(2.0)},
+    "`standardize=True`, `scale`": {"standardize": True} | scaled(2e3),
+    "`standardize=True`, `weights`": {"standardize": True} | WEIGHTED,
+    "`scale`": scaled(2e3),
+    "`scale`, `weights`": {"loss": dpfast.Objective("log-cosh", dpfast.Mallows(2.0), scale=2e3)},
+    "`weights`": WEIGHTED,
     "`standardize=False`": {"standardize": False},
-    "`standardize=False`, `scale`": {"standardize": False, "scale": 2e3},
+    "`standardize=False`, `scale`": {"standardize": False} | scaled(2e3),
     "an `Objective`, which has a scale": {"loss": dpfast.Objective("huber", scale=2e3)},
-    "a schema's design, `scale`": {"X": DESIGN, "y": None, "scale": 2e3},
+    "a schema's design, `scale`": {"X": DESIGN, "y": None} | scaled(2e3),
     "a schema's design": {"X": DESIGN, "y": None},
     '`"logistic"`, counts and nothing else': {"loss": "logistic", "y": (Y > 3e4) * 1.0},
-    '`"logistic"`, counts, `weights`': COUNTS | {"weights": dpfast.Mallows(2.0)},
+    '`"logistic"`, counts, `weights`': WEIGHTED_COUNTS,
     '`"logistic"`, `standardize=False`': {
         "loss": "logistic", "y": (Y > 3e4) * 1.0, "standardize": False
     },
     "counts, `standardize=False`": COUNTS | {"standardize": False},
-    '`"logistic"`, counts, `standardize=True`, `weights`': COUNTS | {
-        "standardize": True, "weights": dpfast.Mallows(2.0)
-    },
+    '`"logistic"`, counts, `standardize=True`, `weights`': WEIGHTED_COUNTS | {"standardize": True},
     '`"least-squares"`, the default': {"loss": "least-squares"},
     '`"least-squares"`, `standardize=False`': {"loss": "least-squares", "standardize": False},
     '`"least-squares"`, a schema\'s design': {"loss": "least-squares", "X": DESIGN, "y": None},
-    "`scale=FreeScale(...)`": {"scale": dpfast.FreeScale(200.0, 2e4)},
+    "`scale=FreeScale(...)`": scaled(dpfast.FreeScale(200.0, 2e4)),
 }  # fmt: skip
 
 
@@ -98,9 +104,7 @@ def test_what_is_given_decides_what_is_bought(given):
         return
     fit = private(ledger=ledger, **CALLS[given])
     found = bought_by(fit)
-    told = isinstance(CALLS[given].get("scale"), float) or isinstance(
-        CALLS[given].get("loss"), dpfast.Objective
-    )
+    told = "`scale`" in given or "`Objective`" in given
     of_robust = not told and "residual scale" in fit.coded.model
     found += ["scale"] if fit.names[-1] == "scale" or of_robust else []
     assert (", ".join(found) or "nothing") == TABLE[given]
@@ -115,10 +119,10 @@ def test_what_is_given_decides_what_is_bought(given):
 @pytest.mark.one_in(2)
 def test_what_is_given_decides_what_is_bought_of_persons_alike(given):
     """But for the scale, which cannot be a coefficient: that was proved of single rows."""
-    options = CALLS[given] | {"group": np.arange(N) // 2, "each": "person"}
-    if isinstance(options.get("scale"), dpfast.FreeScale):
+    options = CALLS[given] | {"persons": PERSONS}
+    if "FreeScale" in given:
         return  # not proved of persons
-    free = "weights" in options and "scale" not in options and "scale" in TABLE[given]
+    free = "`weights`" in given and "`scale`" not in given and "scale" in TABLE[given]
     if "refused" in TABLE[given] or free:
         with pytest.raises(InvalidInput, match="scale"):
             private(**options)
@@ -128,13 +132,15 @@ def test_what_is_given_decides_what_is_bought_of_persons_alike(given):
     assert found == (re.sub("(, )?scale$", "", TABLE[given]) or "nothing")
 
 
-@pytest.mark.parametrize(("loss", "scale"), [("huber", 2.0), ("least-squares", None)])
-def test_a_response_far_off_is_found_in_the_columns_own_units(loss, scale):
+@pytest.mark.parametrize(
+    "loss", [dpfast.Objective("huber", scale=2.0), "least-squares"], ids=["huber", "least-squares"]
+)
+def test_a_response_far_off_is_found_in_the_columns_own_units(loss):
     """A million spreads away: as wide as near zero, and where it is (seeded, five errors)."""
     rng = np.random.default_rng(6)
     Z = rng.normal(size=(5_000, 2))
     v = Z @ [1.0, -1.0] + 2.0 * rng.normal(size=5_000)
-    near, far = (private(loss, X=Z, y=at + v, scale=scale, standardize=False) for at in (0.0, 1e6))
+    near, far = (private(loss, X=Z, y=at + v, standardize=False) for at in (0.0, 1e6))
     assert (np.abs(far.params - [1e6, 1.0, -1.0]) < 5.0 * far.bse).all()
     np.testing.assert_allclose(far.bse, near.bse, rtol=0.25)
     assert far.units is None and not far.warnings and far.names == ("intercept", "x1", "x2")
@@ -144,7 +150,7 @@ def test_a_response_far_off_is_found_in_the_columns_own_units(loss, scale):
 @pytest.mark.one_in(2)
 def test_with_nothing_declared_every_loss_buys_of_persons_what_it_does_of_rows(loss):
     outcomes = []
-    for options in ({}, {"group": np.arange(N) // 2, "each": "person"}):
+    for options in ({}, {"persons": PERSONS}):
         try:
             fit = private(loss, y=(Y > 3e4) * 1.0, **options)
         except InvalidInput as refusal:
@@ -203,18 +209,18 @@ def test_not_declaring_costs_little():
     c, s, scale = X.mean(axis=0), X.std(axis=0), 2e3
     Z, v = (X - c) / s, (Y - Y.mean()) / Y.std()
 
-    def exact(scale, **weights):
-        scale /= Y.std()
-        return flat(dpfast.nonprivate_fit)(Z, v, "log-cosh", scale=scale, **weights).params[1:3]
+    def exact(scale, weights=None):
+        loss = dpfast.Objective("log-cosh", weights, scale=scale / Y.std())
+        return dpfast.nonprivate_fit(Z, v, loss).params[1:3]
 
     wide = dpfast.Mallows(1e9)
 
     declared, bought = [], []
     for seed in range(12):
-        told = private(X=Z, y=v, seed=seed, scale=scale / Y.std())
+        told = private(X=Z, y=v, seed=seed, **scaled(scale / Y.std()))
         declared.append(np.abs(told.params[1:3] - exact(scale)))
         found = private(seed=seed)
-        bought.append(np.abs(found.params[1:3] * s / Y.std() - exact(found.scale, weights=wide)))
+        bought.append(np.abs(found.params[1:3] * s / Y.std() - exact(found.scale, wide)))
     told, found = [np.sqrt(np.mean(np.square(errors))) for errors in (declared, bought)]
     sampling = (
         dpfast.nonprivate_fit(Z, v, dpfast.Objective("log-cosh", scale=scale / Y.std()))
@@ -237,7 +243,7 @@ def test_the_residual_scale_costs_little_beside_one_of_its_size():
             rng = np.random.default_rng([q, seed])
             Z = rng.normal(size=(N, q))
             y = Z @ np.arange(q) + rng.standard_t(degrees, size=N)
-            told.append(private(X=Z, y=y, seed=seed, scale=scale).params[1 : 1 + q])
+            told.append(private(X=Z, y=y, seed=seed, **scaled(scale)).params[1 : 1 + q])
             bought.append(private(X=50.0 + 7.0 * Z, y=y, seed=seed).params[1 : 1 + q] * 7.0)
         ratio = np.sqrt(np.mean(np.var(bought, axis=0)) / np.mean(np.var(told, axis=0)))
         assert ratio < 1.1
@@ -250,18 +256,17 @@ def test_too_few_records_and_other_losses_are_refused_before_anything_is_spent()
     with pytest.raises(InvalidInput, match="scale"):
         private("smooth-absolute", standardize=True, ledger=ledger)
     with pytest.raises(InvalidInput, match="coded"):
-        private(X=DESIGN, y=None, scale=2e3, standardize=True, ledger=ledger)
+        private(X=DESIGN, y=None, standardize=True, ledger=ledger, **scaled(2e3))
     with pytest.raises(InvalidInput, match="standardize"):
         private(standardize="yes", ledger=ledger)
     assert not ledger.entries
 
 
 def test_persons_and_no_intercept():
-    person = np.arange(N) // 2
-    fit = private(group=person, group_size=2)
+    fit = private(persons={"group": np.arange(N) // 2, "group_size": 2})
     assert fit.params[1] == pytest.approx(300.0, abs=5.0 * fit.bse[1])
     assert sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
-    through = private(y=Y - 1e4, fit_intercept=False)
+    through = private(dpfast.Objective("log-cosh", fit_intercept=False), y=Y - 1e4)
     assert through.names == ("x1", "x2")
     assert through.params[0] == pytest.approx(300.0, abs=5.0 * through.bse[0])
 

@@ -9,7 +9,6 @@ import dpfast
 from dpfast.audit import replay
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput
 from dpfast.regression.shrinkage import shrinkage_factor
-from tests.flat import flat
 from tests.loops import each
 
 UNITS, PLACES = np.array([12.0, 1e5, 1e-3, 40.0, 2.0]), np.array([40.0, 2e5, 0.0, -900.0, 3.0])
@@ -23,7 +22,7 @@ def records(n, seed, slope=0.35, q=5):
 
 
 def private(X, y, loss="least-squares", privacy=1.0, seed=0, **options):
-    return flat(dpfast.fit)(X, y, loss, privacy=privacy, noise=dpfast.SeededNoise(seed), **options)
+    return dpfast.fit(X, y, loss, privacy=privacy, noise=dpfast.SeededNoise(seed), **options)
 
 
 COUNTS = dpfast.Poisson(4.0)
@@ -76,8 +75,8 @@ def test_predictions_from_few_records_have_shrunk_slopes(loss, names):
     for seed in range(20):
         X, y = scarce(220, seed, 8, "logistic" if loss == "probit" else loss)
         ledger = dpfast.Ledger(1.0)
-        options = {"names": [f"c{j}" for j in range(8)]} if names == "names" else {}
-        fit = private(X, y, loss, seed=seed, ledger=ledger, **options)
+        told = [f"c{j}" for j in range(8)] if names == "names" else None
+        fit = private(dpfast.records(X, y, names=told), None, loss, seed=seed, ledger=ledger)
         assert np.isnan(fit.params).all() and "predictions by shrunk slopes" in fit.model
         assert "no intervals" in fit.warnings[-1]
         assert "Estimand: Predictions of the response" in fit.methods_text()
@@ -116,31 +115,33 @@ def test_shrunk_slopes_pass_record_and_replay(row):
 def test_what_is_refused_is_refused_before_the_charge():
     X, y = records(150, 1)
     ledger = dpfast.Ledger(1.0)
-    for options in ({"progress": 3}, {"scale": 1.0}, {"names": ["a"]}):
-        with pytest.raises(InvalidInput):
-            private(X, y, ledger=ledger, **options)
+    with pytest.raises(InvalidInput):
+        private(X, y, ledger=ledger, progress=3)
+    with pytest.raises(InvalidInput):
+        private(dpfast.records(X, y, names=["a"]), None, ledger=ledger)
     with pytest.raises(InvalidInput, match="method"):
-        private(X, y, "log-cosh", ledger=ledger, scale=1.0, method="newtonian")
+        private(X, y, dpfast.Objective("log-cosh", scale=1.0), ledger=ledger, method="newtonian")
     with pytest.raises(
         InvalidBudget, match="too few to find the scales"
     ):  # a method asks for slopes
         private(X, y, "log-cosh", ledger=ledger, method="newton")
     with pytest.raises(InvalidBudget, match="response alone"):
         private(X[:35], y[:35], ledger=ledger)
+    through = dpfast.Objective("least-squares", fit_intercept=False)
     with pytest.raises(InvalidBudget, match="too few to find the scales"):
-        private(X[:35], y[:35], ledger=ledger, fit_intercept=False)
+        private(X[:35], y[:35], through, ledger=ledger)
     assert not ledger.entries
 
 
 def test_a_scale_that_was_given_is_none_of_the_mean():
     X, y = records(100, 1)
-    known = private(X, y, "log-cosh", scale=250.0, standardize=True)
+    known = private(X, y, dpfast.Objective("log-cosh", scale=250.0), standardize=True)
     assert known.names[-1] == "x5" and np.isnan(known.params[1:]).all()
 
 
 def test_persons_are_protected_with_all_their_rows():
     X, y = records(300, 2)
-    fit = private(X, y, group=np.arange(300) // 3, group_size=3)
+    fit = private(dpfast.records(X, y, group=np.arange(300) // 3, group_size=3), None)
     assert np.isnan(fit.params[1:]).all()
     assert 0.8 < sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
 

@@ -12,7 +12,6 @@ from dpfast.data import as_records
 from dpfast.data.scaling.units import ReleasedScales, in_units, released_coding
 from dpfast.errors import InvalidInput
 from dpfast.privacy.random_parts import chunk_keys, number_of_slots, scatter_chunk
-from tests.flat import flat
 
 N = 20_000
 RNG = np.random.default_rng(7)
@@ -27,9 +26,14 @@ RANGES = np.tile([-np.inf, np.inf], (3, 1))
 CODING = released_coding(UNITS, RANGES, ("x1", "x2", "x3"), by_name=False, fit_intercept=True)
 
 
-def fitted(records, y=None, scale=2e3, **options):
+def fitted(records, scale=2e3, fit_intercept=True, **options):
     options = {"privacy": 2.0, "noise": dpfast.SeededNoise(5)} | options
-    return flat(dpfast.fit)(records, y, "log-cosh", scale=scale, **options)
+    return dpfast.fit(
+        records,
+        None,
+        dpfast.Objective("log-cosh", scale=scale, fit_intercept=fit_intercept),
+        **options,
+    )
 
 
 def test_a_fit_in_released_units_is_that_of_the_columns_coded_before():
@@ -215,7 +219,7 @@ def test_tables_parquet_and_persons(tmp_path):
     pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     table = pandas.DataFrame({"age": AGE, "year": YEAR, "pay": Y})
     options = {"privacy": 1.0, "noise": dpfast.SeededNoise(1)}
-    bought = flat(dpfast.standardize)(table[["age", "year"]], table["pay"], **options)
+    bought = dpfast.standardize(table[["age", "year"]], table["pay"], **options)
     assert bought.names == ("age", "year")
     found = fitted(bought.encode(table[["age", "year"]], table["pay"]))
     assert found.natural.names == ("intercept", "age", "year")
@@ -233,7 +237,8 @@ def test_tables_parquet_and_persons(tmp_path):
     assert "person" in str(grouped.privacy.relation)
     assert sum(mu**2 for _, mu in grouped.privacy.entries) <= 1.0
     assert grouped.spreads == pytest.approx(bought.spreads, rel=0.1)
-    again = fitted(bought.encode(table[["age", "year"]], Y), group=person, group_size=2)
+    rows = bought.encode(table[["age", "year"]], Y)
+    again = fitted(dpfast.records(rows, group=person, group_size=2))
     assert again.natural.params[1] == pytest.approx(300.0, rel=0.2)
 
 
