@@ -13,7 +13,6 @@ from bench.effects import doubly_robust
 from dpfast.curator.effects import Aim
 from dpfast.effects import nuisances, treatment, treatment_effect
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
-from tests.flat import flat
 from tests.loops import each
 
 QUIET = dpfast.SeededNoise
@@ -127,7 +126,7 @@ def test_what_is_refused_is_refused_before_the_charge(wrong):
     ledger = dpfast.Ledger(1e250)
     given = {"X": X, "treatment": T, "y": y, "privacy": 1.0, "ledger": ledger} | wrong
     with pytest.raises((InvalidInput, InvalidBudget)):
-        flat(treatment_effect)(**given)
+        treatment_effect(**given)
     assert ledger.spent.mu == 0.0
 
 
@@ -196,7 +195,7 @@ def covering(n, runs, mu, **options):
     covered, widths = [], []
     for seed in range(runs):
         X, T, y = study(n, seed, effect=1.0)
-        found = flat(treatment_effect)(X, T, y, privacy=mu, noise=QUIET(seed), **options)
+        found = treatment_effect(X, T, y, privacy=mu, noise=QUIET(seed), **options)
         low, high = found.conf_int()
         covered.append(low <= 1.0 <= high)
         widths.append((high - low) / (2.0 * 1.96 * doubly_robust(X, T, y)[1]))

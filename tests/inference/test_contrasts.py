@@ -7,7 +7,6 @@ import pytest
 
 import dpfast
 from dpfast.inference.contrasts import by_name
-from tests.flat import flat
 from tests.loops import each
 
 NAMES = ("intercept", "educ", "exper", "exper2", "sex[T.M]", "educ:exper", "net - tax", "net")
@@ -146,8 +145,8 @@ def test_a_text_that_is_a_name_is_that_coefficient_and_two_of_a_name_are_refused
         X = rng.normal(size=(500, 2))
         y = X @ [1.0, -2.0] + rng.normal(size=500)
         noise = dpfast.SeededNoise(0)
-        own = {"scale": 1.0, "weights": dpfast.Mallows(2.0), "names": names, "noise": noise}
-        return flat(dpfast.fit)(X, y, "huber", privacy=5.0, **own)
+        loss = dpfast.Objective("huber", weights=dpfast.Mallows(2.0), scale=1.0)
+        return dpfast.fit(dpfast.records(X, y, names=names), None, loss, privacy=5.0, noise=noise)
 
     for name in ("-a", "2 a", "a - a"):
         found = result([name, "a"])

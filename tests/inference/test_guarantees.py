@@ -17,7 +17,6 @@ from dpfast import bayesopt
 from dpfast.inference import Guarantee
 from dpfast.inference.composition import Charge, Prepaid, Rows, Sum, lines, plain
 from dpfast.privacy.noise import EntropyNoise, NoiseSource, SeededNoise, is_genuine
-from tests.flat import flat
 from tests.loops import each
 
 RNG = np.random.default_rng(0)
@@ -50,11 +49,10 @@ def search(function, of=losses, **more):
 
 
 def minimise(**more):
-    return lambda privacy, **options: flat(dpfast.minimize)(
+    return lambda privacy, **options: dpfast.minimize(
         X,
         Y,
-        "tukey",
-        scale=1.0,
+        dpfast.Objective("tukey", scale=1.0),
         method=dpfast.optimize.Adaptive(last_share=0.1),
         privacy=privacy,
         **more,
@@ -63,13 +61,18 @@ def minimise(**more):
 
 
 def least_squares(function, **more):
-    return lambda privacy, **options: flat(function)(X, Y, privacy=privacy, **more, **options)
+    return lambda privacy, **options: function(X, Y, privacy=privacy, **more, **options)
 
 
 #: How each public function is called, for which budgets.
 CALLS = {
-    "fit": (least_squares(dpfast.fit, loss="huber", scale=1.0), GAUSSIAN),
-    "fit_quantiles": (least_squares(dpfast.fit_quantiles, taus=(0.3, 0.6), scale=1.0), GAUSSIAN),
+    "fit": (least_squares(dpfast.fit, loss=dpfast.Objective("huber", scale=1.0)), GAUSSIAN),
+    "fit_quantiles": (
+        least_squares(
+            dpfast.fit_quantiles, taus=(0.3, 0.6), loss=dpfast.Objective("quantile", scale=1.0)
+        ),
+        GAUSSIAN,
+    ),
     "minimize": (minimise(), GAUSSIAN),
     "minimize, exponential": (minimise(select="exponential"), GAUSSIAN[2:]),
     "tune": (search(bayesopt.tune, steps=2), GAUSSIAN),

@@ -12,7 +12,6 @@ import dpfast
 from dpfast import Binary, Categorical, Numeric, Schema
 from dpfast.cli import main
 from dpfast.fit_requests.rows import NewRows
-from tests.flat import flat
 from tests.loops import each
 
 N = 400
@@ -53,7 +52,9 @@ def least_squares(*columns):
     return X @ np.linalg.lstsq(X, TABLE["wage"], rcond=None)[0]
 
 
-OPTIONS = {"scale": 1e4, "weights": dpfast.Bounded(50.0)}  # Huber with a corner far away
+#: Huber with a corner far away.
+HUBER = dpfast.Objective("huber", weights=dpfast.Bounded(50.0), scale=1e4)
+UNIT = dpfast.Objective("huber", scale=1.0)
 
 
 @pytest.mark.parametrize("way", ["schema", "formula", "minimum"])
@@ -71,7 +72,7 @@ def test_predictions_are_those_of_the_regression_in_its_own_units(way):
     fit = dpfast.nonconvex.nonprivate_minimize if way == "minimum" else dpfast.nonprivate_fit
     of_formula = {"schema": SCHEMA} if way == "formula" else {}
     y = TABLE if way == "formula" else None
-    result = flat(fit)(design, y, "huber", **of_formula, **OPTIONS)
+    result = fit(design, y, HUBER, **of_formula)
     expected = least_squares(*columns)
     for table in kinds():
         np.testing.assert_allclose(result.predict(table), expected, rtol=1e-6)
@@ -85,7 +86,7 @@ def test_predictions_are_those_of_the_regression_in_its_own_units(way):
 
 def test_one_row_and_rows_that_cannot_be_coded():
     design = SCHEMA.encode(TABLE, ["age", "sex"], response="wage")
-    result = flat(dpfast.nonprivate_fit)(design, None, "huber", **OPTIONS)
+    result = dpfast.nonprivate_fit(design, None, HUBER)
     young = result.predict({"age": [18], "sex": ["F"]})
     assert result.predict({"age": [-5], "sex": ["F"]}) == young  # clipped, as in the fit
     rows = {"age": [30, None, 30], "sex": ["M", "F", "?"]}
@@ -106,7 +107,7 @@ def test_a_probability_of_a_logistic_fit():
 
 def test_columns_are_matched_by_name_or_refused_by_name():
     design = SCHEMA.encode(TABLE, ["age", "years"], response="wage")
-    result = flat(dpfast.nonprivate_fit)(design, None, "huber", **OPTIONS)
+    result = dpfast.nonprivate_fit(design, None, HUBER)
     with pytest.raises(dpfast.InvalidInput, match="no column 'years'"):
         result.predict({"age": TABLE["age"], "experience": TABLE["years"]})
     with pytest.raises(
@@ -123,9 +124,8 @@ def test_a_fit_of_a_plain_frame_matches_columns_by_name(library):
     frame = module.DataFrame({name: TABLE[name] for name in ("age", "years")})
     y = TABLE["wage"]
     for options in ({}, {"names": ["a", "b"]}):
-        result = flat(dpfast.fit)(
-            frame, y, "huber", privacy=1.0, scale=1.0, standardize=False, **options
-        )
+        records = dpfast.records(frame, y, **options)
+        result = dpfast.fit(records, None, UNIT, privacy=1.0, standardize=False)
         expected = result.predict(frame.to_numpy())
         np.testing.assert_allclose(result.predict(frame[["years", "age"]]), expected, rtol=1e-12)
         np.testing.assert_allclose(result.predict({n: TABLE[n] for n in frame.columns}), expected)
@@ -137,17 +137,15 @@ def test_a_fit_of_a_plain_frame_matches_columns_by_name(library):
 def test_columns_of_a_frame_without_text_names():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(np.column_stack([TABLE["age"], TABLE["years"]]))
-    result = dpfast.fit(
-        frame, TABLE["wage"], dpfast.Objective("huber", scale=1.0), privacy=1.0, standardize=False
-    )
+    result = dpfast.fit(frame, TABLE["wage"], UNIT, privacy=1.0, standardize=False)
     np.testing.assert_allclose(result.predict(frame[[1, 0]]), result.predict(frame), rtol=1e-12)
 
 
 def test_a_fit_of_arrays_takes_arrays():
     """Names alone do not say how the columns were coded."""
     X, y = SCHEMA.encode(TABLE, ["age", "years"], response="wage").arrays()
-    own = {"names": ["age", "years"], "standardize": False}
-    result = flat(dpfast.fit)(X, y, "huber", privacy=1.0, scale=1.0, **own)
+    records = dpfast.records(X, y, names=["age", "years"])
+    result = dpfast.fit(records, None, UNIT, privacy=1.0, standardize=False)
     assert result.predict(X).shape == (N,)
     for bad in ([["patient 4711", 1.0]], [[1.0], [2.0, 3.0]], [[object(), 1.0]]):
         with pytest.raises(dpfast.InvalidInput, match="X must hold real numbers") as caught:
@@ -217,10 +215,18 @@ def methods_with_a_scale():
     """Whether it draws noise, and the method."""
     pair = dpfast.ApproxDP(1.0, 1e-6)
     methods = {
-        "nonprivate_fit": lambda *d, **o: flat(dpfast.nonprivate_fit)(*d, "huber", **o),
-        "minimize": lambda *d, **o: flat(dpfast.minimize)(*d, "tukey", privacy=1.0, **o),
-        "release_parameter": lambda *d, **o: flat(dpfast.release_parameter)(
-            *d, "log-cosh", privacy=pair, domain=dpfast.models.Ball(3.0), ridge=1.0, **o
+        "nonprivate_fit": lambda *d, scale: dpfast.nonprivate_fit(
+            *d, dpfast.Objective("huber", scale=scale)
+        ),
+        "minimize": lambda *d, scale, **o: dpfast.minimize(
+            *d, dpfast.Objective("tukey", scale=scale), privacy=1.0, **o
+        ),
+        "release_parameter": lambda *d, scale, **o: dpfast.release_parameter(
+            *d,
+            dpfast.Objective("log-cosh", scale=scale, ridge=1.0),
+            privacy=pair,
+            domain=dpfast.models.Ball(3.0),
+            **o,
         ),
     }
     for name, method in methods.items():
@@ -245,9 +251,9 @@ def test_records_of_a_file_keep_their_schema(tmp_path):
     records = dpfast.open_parquet(
         tmp_path / "wages.parquet", covariates=["age", "sex"], response="wage", schema=SCHEMA
     )
-    options = {"privacy": 1.0, "scale": 1.5}
+    loss = dpfast.Objective("log-cosh", scale=1.5)
     results = [
-        flat(dpfast.fit)(data, None, "log-cosh", noise=dpfast.SeededNoise(0), **options)
+        dpfast.fit(data, None, loss, privacy=1.0, noise=dpfast.SeededNoise(0))
         for data in (records, CODED)
     ]
     np.testing.assert_allclose(results[0].params, results[1].params, rtol=1e-9)

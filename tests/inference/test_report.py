@@ -34,7 +34,6 @@ from dpfast.inference.rendering.transcript import (
 from dpfast.inference.rendering.wording import FORMAT
 from dpfast.models import LogCosh, Mallows, Objective
 from tests.dealing import Dealing
-from tests.flat import flat
 from tests.inference.test_summary import HOSTILE, READERS, fit_of
 from tests.loops import each
 
@@ -92,8 +91,8 @@ def fit():
 @pytest.mark.parametrize(
     "settings",
     [{}, GENUINE, {"inference": False}, {"privacy": 0.02}, {"privacy": dpfast.ZCDP(0.5)},
-     {"privacy": dpfast.ApproxDP(2.0, 1e-6)}, {"scale": dpfast.FreeScale(0.1, 10.0)},
-     {"scale": None}],
+     {"privacy": dpfast.ApproxDP(2.0, 1e-6)}, {"loss": "log-cosh"},
+     {"loss": dpfast.Objective("log-cosh", scale=dpfast.FreeScale(0.1, 10.0))}],
 )  # fmt: skip
 def test_a_page_is_what_its_transcript_says(settings, tmp_path):
     found = fit_of(HOSTILE[:4], **settings)
@@ -242,10 +241,12 @@ def test_a_transcript_that_does_not_add_up_is_noticed(fit, lie, tmp_path):
 def test_every_relation_of_a_fit_is_known(tmp_path):
     X = np.linspace(-1.0, 1.0, 300)[:, None]
     ledger = dpfast.Ledger(dpfast.GDP(9.0))
-    persons = {"privacy": 2.0, "scale": 1.0, "group": np.repeat(np.arange(100), 3)}
+    group, loss = np.repeat(np.arange(100), 3), dpfast.Objective("log-cosh", scale=1.0)
     fits = [
-        flat(dpfast.fit)(X, X[:, 0], "log-cosh", **persons, group_size=3),
-        flat(dpfast.fit)(X, X[:, 0], "log-cosh", **persons, each="person"),
+        *(
+            dpfast.fit(dpfast.records(X, X[:, 0], group=group, **how), None, loss, privacy=2.0)
+            for how in ({"group_size": 3}, {"each": "person"})
+        ),
         DPHuberRegressor(privacy=2.0, scale=1.0).fit(X, X[:, 0]).result_,
         DPHuberRegressor(privacy=2.0, scale=1.0, ledger=ledger).fit(X, X[:, 0]).result_,
     ]
@@ -318,9 +319,8 @@ def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path, mo
         return plain(found)
 
     monkeypatch.setattr(FitRequest, "guarantee", of_keeper)
-    found = flat(dpfast.fit)(
-        X, X[:, 0], "log-cosh", privacy=1.0, scale=1.0, standardize=False, **persons
-    )
+    records, loss = dpfast.records(X, X[:, 0], **persons), dpfast.Objective("log-cosh", scale=1.0)
+    found = dpfast.fit(records, None, loss, privacy=1.0, standardize=False)
     path = tmp_path / "fit.html"
     found.report(path)
     text = path.read_text("utf-8")

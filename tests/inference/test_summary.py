@@ -18,7 +18,6 @@ import dpfast
 from dpfast.inference.rendering.digits import by_error, printable, short_number
 from dpfast.inference.rendering.table import Summary, Table
 from dpfast.inference.summary import row_of
-from tests.flat import flat
 from tests.loops import each
 
 HOSTILE = (
@@ -34,8 +33,9 @@ def fit_of(names, units=1.0, **settings):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(4000, len(names)))
     y = units * (X @ np.linspace(-1.0, 1.0, len(names)) + rng.normal(size=4000))
-    settings = {"privacy": 2.0, "scale": units, "noise": dpfast.SeededNoise(0)} | settings
-    return flat(dpfast.fit)(X, y, "log-cosh", names=list(names), **settings)
+    loss = dpfast.Objective("log-cosh", scale=units)
+    settings = {"loss": loss, "privacy": 2.0, "noise": dpfast.SeededNoise(0)} | settings
+    return dpfast.fit(dpfast.records(X, y, names=list(names)), None, **settings)
 
 
 @pytest.fixture(scope="module")

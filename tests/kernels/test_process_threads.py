@@ -10,7 +10,6 @@ import pytest
 
 import dpfast
 from dpfast.kernels.process_threads import VARIABLE, asked_threads, quota_threads
-from tests.flat import flat
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
@@ -101,10 +100,11 @@ def test_a_malformed_number_is_refused_before_the_charge(monkeypatch, text):
     monkeypatch.setenv(VARIABLE, text)
     assert asked_threads() == 0
     X, y, ledger = np.ones((20, 1)), np.arange(20.0), dpfast.Ledger(1.0)
-    options = {"privacy": 1.0, "scale": 1.0, "noise": dpfast.SeededNoise(0), "ledger": ledger}
+    loss = dpfast.Objective("huber", scale=1.0)
+    options = {"privacy": 1.0, "noise": dpfast.SeededNoise(0), "ledger": ledger}
     with pytest.raises(dpfast.InvalidInput, match=f"{VARIABLE} must be a whole number"):
-        flat(dpfast.fit)(X, y, "huber", **options)
+        dpfast.fit(X, y, loss, **options)
     assert not ledger.entries
-    flat(dpfast.fit)(
-        X, y, "huber", threads=1, **options
+    dpfast.fit(
+        dpfast.records(X, y, threads=1), None, loss, **options
     )  # says how many: the variable does not matter

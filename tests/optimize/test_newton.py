@@ -15,7 +15,6 @@ from dpfast.optimize import Newton
 from dpfast.optimize.newton import _below
 from dpfast.optimize.propagation import Curvature
 from dpfast.optimize.scale_steps import majorized, moved
-from tests.flat import flat, weighted_fit
 
 LOSSES = pytest.mark.parametrize("loss", ["log-cosh", "huber", "logistic"])
 SCALED = pytest.mark.parametrize("loss", ["log-cosh", "huber", "pseudo-huber"])
@@ -33,13 +32,17 @@ def draw(n=2000, p=4, loss="log-cosh", seed=0, intercept=0.5, slopes=0.5, scale=
     return X, t + scale * rng.normal(size=n), np.append(intercept, beta)
 
 
-def fit(X, y, loss, mu=1.0, seed=0, **options):
-    if loss != "logistic":
-        options.setdefault("scale", 1.0)
+def fit(X, y, loss, mu=1.0, seed=0, scale=1.0, weights=None, **options):
+    objective = dpfast.Objective(loss, weights, scale=None if loss == "logistic" else scale)
     options = {"standardize": False, "method": "newton"} | options
-    return flat(dpfast.fit)(
-        X, y, loss, privacy=mu, noise=dpfast.SeededNoise(seed), threads=1, **options
-    )
+    records, noise = dpfast.records(X, y, threads=1), dpfast.SeededNoise(seed)
+    return dpfast.fit(records, None, objective, privacy=mu, noise=noise, **options)
+
+
+def weighted_fit(X, y, loss, scale=None):
+    """Without privacy what methods of the papers fit: rows weighted by ``Mallows(sqrt(p))``."""
+    weights = dpfast.Mallows((1 + X.shape[1]) ** 0.5)
+    return dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, weights=weights, scale=scale))
 
 
 def scale_of(loss, free):

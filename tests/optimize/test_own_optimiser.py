@@ -19,7 +19,6 @@ from dpfast.optimize import Budgets, GradientDescent, Method, Trajectory, Unifor
 from dpfast.optimize.damping import Backtracking
 from dpfast.optimize.protocol import answers_only, public_copy
 from dpfast.privacy.ledger import Ledger
-from tests.flat import flat, weighted_fit
 from tests.loops import each
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +26,8 @@ PAGE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
 NAMES: dict = {}
 exec(re.search(r"^```python\n(.*?class HeavyBall.*?)^```", PAGE, flags=re.M | re.S)[1], NAMES)
 HeavyBall = NAMES["HeavyBall"]
+LOG_COSH = dpfast.Objective("log-cosh", scale=1.0)
+EXACT = dpfast.Objective("log-cosh", dpfast.Mallows(2.0), scale=1.0)  # the weights of a method
 
 
 def data(n=1500, seed=0):
@@ -35,10 +36,10 @@ def data(n=1500, seed=0):
     return X, 0.5 + X @ np.array([1.0, -0.5, 0.5]) + rng.normal(size=n)
 
 
-def fit(method, *, mu=0.5, seed=0, **options):
+def fit(method, *, mu=0.5, seed=0, loss=LOG_COSH, **options):
     X, y = data()
-    options = {"scale": 1.0, "noise": dpfast.SeededNoise(seed), **options}
-    return flat(dpfast.fit)(X, y, "log-cosh", privacy=mu, method=method, **options)
+    options = {"noise": dpfast.SeededNoise(seed), **options}
+    return dpfast.fit(X, y, loss, privacy=mu, method=method, **options)
 
 
 class Own(HeavyBall):
@@ -58,7 +59,7 @@ def test_the_example_of_contributing_has_valid_intervals():
     the error of the linear recursion; outside [0.7, 1.4] with probability below 1e-6.
     """
     X, y = data()
-    exact = weighted_fit(X, y, "log-cosh", 1.0)
+    exact = dpfast.nonprivate_fit(X, y, EXACT)
     squares = []
     for seed in range(200):
         found = fit(HeavyBall(), seed=seed)
@@ -71,7 +72,7 @@ def test_the_example_of_contributing_has_valid_intervals():
 
 def test_a_large_budget_recovers_the_exact_fit_and_its_errors():
     X, y = data()
-    exact = weighted_fit(X, y, "log-cosh", 1.0)
+    exact = dpfast.nonprivate_fit(X, y, EXACT)
     found = fit(Own(steps=300), mu=1e5)
     np.testing.assert_allclose(found.params, exact.params, atol=1e-3)
     np.testing.assert_allclose(found.bse, exact.bse, rtol=1e-2)
@@ -159,7 +160,7 @@ def test_settings_are_followed_and_are_not_changed_by_a_fit(optimiser):
     start = [0.5, 0.5, 0.5, 0.5]
     method = optimiser(steps=3, schedule="uniform", start=start)
     said, known = repr(method), "steps=3, schedule='uniform', start=<4 numbers>)"
-    found = fit(method, scale=1.0, inference=False)
+    found = fit(method, inference=False)
     assert found.iterates.shape[0] == 4 and "3 steps, Uniform()" in found.method
     np.testing.assert_array_equal(found.iterates[0, :4], start)
     assert repr(method) == said and said.endswith(known)
@@ -190,16 +191,16 @@ def test_needs_are_refused_by_name_and_before_anything_is_spent():
         needs = frozenset({"free scale"})
 
     ledger = dpfast.Ledger(1.0)
-    clipped = {"weights": Clip(1.0), "inference": False, "ledger": ledger}
+    clipped = dpfast.Objective("log-cosh", Clip(1.0), scale=1.0)
     with pytest.raises(dpfast.InvalidInput, match=r"Picky.* needs"):
-        fit(Picky(), **clipped)
+        fit(Picky(), loss=clipped, inference=False, ledger=ledger)
     with pytest.raises(dpfast.InvalidInput, match="needs are of"):
         fit(Odd(), ledger=ledger)
     with pytest.raises(dpfast.InvalidInput, match="needs a free scale"):
         fit(Scaled(), ledger=ledger)
-    free = {"scale": dpfast.FreeScale(0.5, 2.0), "ledger": ledger}
+    free = dpfast.Objective("log-cosh", scale=dpfast.FreeScale(0.5, 2.0))
     with pytest.raises(dpfast.InvalidInput, match=r"Searching.* needs a loss difference"):
-        fit(Searching(), **free)
+        fit(Searching(), loss=free, ledger=ledger)
     assert not ledger.entries
 
 

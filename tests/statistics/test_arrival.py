@@ -3,6 +3,7 @@
 Seeds are fixed; the probabilities are those of the same test with others.
 """
 
+import math
 from functools import partial
 
 import numpy as np
@@ -15,7 +16,6 @@ from dpfast.models import LogCosh, Mallows, Objective, resolve_loss
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.newton import _settled
 from dpfast.solvers.pcn.curvature import CurvatureModel, gaussian_design_hessian
-from tests.flat import flat, weighted_fit
 
 SLOPES = np.array([0.5, -0.5, 0.5])
 
@@ -33,10 +33,10 @@ def pair(seed, n, intercept, slopes=SLOPES, privacy=1.0, method="newton"):
     """Error in standard errors of the exact fit, which coefficients are covered, warnings."""
     X, y = draw(seed, n, intercept, slopes)
     noise = dpfast.SeededNoise(seed)
-    options = {"privacy": privacy, "noise": noise, "threads": 1, "standardize": False}
-    options["method"] = method
-    fit = flat(dpfast.fit)(X, y, "logistic", **options)
-    exact = weighted_fit(X, y, "logistic")
+    options = {"privacy": privacy, "noise": noise, "method": method, "standardize": False}
+    fit = dpfast.fit(dpfast.records(X, y, threads=1), None, "logistic", **options)
+    weighted = dpfast.Objective("logistic", dpfast.Mallows(math.sqrt(1 + len(slopes))))
+    exact = dpfast.nonprivate_fit(X, y, weighted)
     truth, interval = np.append(intercept, slopes), fit.conf_int()
     covered = (interval[:, 0] <= truth) & (truth <= interval[:, 1])
     return (fit.params - exact.params) / exact.bse, covered, fit.warnings

@@ -14,10 +14,9 @@ import pytest
 
 import dpfast
 from dpfast.models import Mallows, Objective, resolve_loss
-from tests.flat import flat
 
 TRUTH = np.ones(4)
-OPTIONS = {"scale": 2.0, "weights": dpfast.Mallows(2**0.5)}
+LOSS = dpfast.Objective("log-cosh", dpfast.Mallows(2**0.5), scale=2.0)
 
 
 def draw(seed, n=1000):
@@ -32,7 +31,7 @@ def simulated(count):
     for seed in range(count):
         X, y = draw(seed)
         noise = dpfast.SeededNoise(seed)
-        fit = flat(dpfast.fit)(X, y, "log-cosh", privacy=1.0, noise=noise, threads=1, **OPTIONS)
+        fit = dpfast.fit(dpfast.records(X, y, threads=1), None, LOSS, privacy=1.0, noise=noise)
         rows.append(np.concatenate([fit.params - TRUTH, fit.bse]))
     return np.split(np.array(rows), 2, axis=1)
 
@@ -67,16 +66,14 @@ def test_privacy_noise_is_a_visible_part_of_the_standard_error(few):
     """The check above would catch a missing noise term: it is over 10% of it."""
     objective = Objective(resolve_loss("log-cosh"), Mallows(2**0.5), 3, scale=2.0)
     X, y = draw(0)
-    plain = flat(dpfast.nonprivate_fit)(X, y, "log-cosh", **OPTIONS)
+    plain = dpfast.nonprivate_fit(X, y, LOSS)
     private_variance = (few[1] ** 2).mean(axis=0)
     assert (private_variance >= 1.1 * plain.bse**2).all()
     assert objective.score_bound == pytest.approx(1.345 * 2**0.5)
 
 
 def test_width_is_at_most_1_3_times_the_nonprivate(few):
-    plain = [
-        flat(dpfast.nonprivate_fit)(*draw(seed), "log-cosh", **OPTIONS).bse for seed in range(60)
-    ]
+    plain = [dpfast.nonprivate_fit(*draw(seed), LOSS).bse for seed in range(60)]
     assert (few[1].mean(axis=0) <= 1.3 * np.mean(plain, axis=0)).all()
 
 

@@ -8,7 +8,6 @@ import pytest
 import dpfast
 from dpfast.errors import InvalidInput
 from dpfast.regression.forecast import PILOT_RECORDS, _synthetic
-from tests.flat import flat
 from tests.loops import each
 
 
@@ -87,10 +86,10 @@ def test_sampling_weights_are_forecast_by_their_design_effect():
     for seed in range(12):
         rng = np.random.default_rng(seed)
         X, weight = rng.normal(size=(n, 3)), rng.choice([1.0, 2.0, 5.0], size=n)
-        beside = {"sample_weight": weight, "largest_weight": largest}
-        noise = dpfast.SeededNoise(seed)
         y = rng.normal(size=n)
-        found = flat(dpfast.fit)(X, y, "log-cosh", privacy=0.3, scale=1.0, noise=noise, **beside)
+        records = dpfast.records(X, y, sample_weight=weight, largest_weight=largest)
+        loss = dpfast.Objective("log-cosh", scale=1.0)
+        found = dpfast.fit(records, None, loss, privacy=0.3, noise=dpfast.SeededNoise(seed))
         widest.append(np.ptp(found.conf_int(), axis=1)[1:].max())
     mean, effect = 8 / 3, 10 / (8 / 3) ** 2
     expected = dpfast.plan(
@@ -110,10 +109,10 @@ def test_of_one_slope_the_widest_is_its_own_width():
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic", "huber"])
 @pytest.mark.one_in(3)
 def test_the_three_questions_agree(loss):
-    scale = {} if loss == "logistic" else {"scale": 1.0}
-    first = flat(dpfast.plan)(n=3000, p=3, loss=loss, privacy=0.7, **scale)
-    budget = flat(dpfast.plan)(n=3000, p=3, loss=loss, width=first.width, **scale)
-    records = flat(dpfast.plan)(p=3, loss=loss, privacy=0.7, width=first.width, **scale)
+    loss = loss if loss == "logistic" else dpfast.Objective(loss, scale=1.0)
+    first = dpfast.plan(n=3000, p=3, loss=loss, privacy=0.7)
+    budget = dpfast.plan(n=3000, p=3, loss=loss, width=first.width)
+    records = dpfast.plan(p=3, loss=loss, privacy=0.7, width=first.width)
     # widths stay the same where a further round begins: it costs what the budget gains
     assert budget.mu == pytest.approx(0.7, rel=2e-3)
     assert records.n == pytest.approx(3000, rel=2e-3)
@@ -161,7 +160,7 @@ def test_a_plan_says_its_budget_as_mu_and_as_epsilon():
     )
 
 
-KNOWN = {"loss": "log-cosh", "scale": 1.0}
+KNOWN = {"loss": dpfast.Objective("log-cosh", scale=1.0)}
 
 
 @each(
@@ -172,7 +171,8 @@ KNOWN = {"loss": "log-cosh", "scale": 1.0}
         ({"n": 100, "privacy": 1.0} | KNOWN, "p must be"),
         ({"n": 100, "p": 3, "privacy": 1.0}, "too small to estimate 2 slopes"),
         (
-            {"n": 100, "p": 3, "privacy": 1.0} | KNOWN | {"scale": dpfast.FreeScale(0.1, 10.0)},
+            {"n": 100, "p": 3, "privacy": 1.0}
+            | {"loss": dpfast.Objective("log-cosh", scale=dpfast.FreeScale(0.1, 10.0))},
             "public or estimated",
         ),
         ({"n": 100, "p": 3, "width": 1e-3} | KNOWN, "sampling error alone"),
@@ -182,14 +182,15 @@ KNOWN = {"loss": "log-cosh", "scale": 1.0}
         ({"n": 9, "p": 3, "privacy": 1.0, "loss": "logistic", "rate": 1.0}, "rate"),
         ({"n": 9, "p": 3, "privacy": 1.0} | KNOWN | {"level": 95}, "level"),
         (
-            {"n": 9, "p": 3, "privacy": 1.0, "weights": dpfast.models.Clip(1.0)} | KNOWN,
+            {"n": 9, "p": 3, "privacy": 1.0}
+            | {"loss": dpfast.Objective("log-cosh", dpfast.models.Clip(1.0), scale=1.0)},
             "Hessian",
         ),
     ],
 )
 def test_refusals_name_the_argument(arguments, named):
     with pytest.raises(InvalidInput, match=named):
-        flat(dpfast.plan)(**arguments)
+        dpfast.plan(**arguments)
 
 
 def test_the_synthetic_pilot_is_close_to_independent_normal():
