@@ -113,10 +113,9 @@ def test_a_treatment_of_1_and_2_is_told_with_what_to_pass(options):
         {"method": "ipw"}, {"method": None}, {"overlap": 0.0}, {"overlap": 0.5}, {"overlap": "a"},
         {"clip": 0.0}, {"clip": -1.0}, {"clip": np.inf}, {"standardize": "no"}, {"privacy": -1.0},
         {"treatment": np.zeros(5)}, {"treatment": np.zeros((400, 1))}, {"treatment": None},
-        {"treatment": "T"}, {"threads": 0}, {"y": np.zeros(3)}, {"noise": 3}, {"ledger": 1.0},
+        {"treatment": "T"}, {"y": np.zeros(3)}, {"noise": 3}, {"ledger": 1.0},
         {"propensity": 0.0}, {"propensity": 1.5}, {"propensity": "e"}, {"propensity": np.ones(3)},
-        {"average": "controls"}, {"average": None}, {"group": np.arange(400), "group_size": 2},
-        {"offset": np.zeros(400)}, {"sample_weight": np.ones(400)},
+        {"average": "controls"}, {"average": None},
         {"privacy": 1e-12}, {"privacy": 1e-3}, {"privacy": 1e200},
     ],
     ids=repr,
@@ -127,6 +126,22 @@ def test_what_is_refused_is_refused_before_the_charge(wrong):
     given = {"X": X, "treatment": T, "y": y, "privacy": 1.0, "ledger": ledger} | wrong
     with pytest.raises((InvalidInput, InvalidBudget)):
         treatment_effect(**given)
+    assert ledger.spent.mu == 0.0
+
+
+@each(
+    "wrong",
+    [
+        {"threads": 0}, {"group": np.arange(400), "group_size": 2}, {"offset": np.zeros(400)},
+        {"sample_weight": np.ones(400)},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)  # fmt: skip
+def test_records_that_are_refused_are_refused_before_the_charge(wrong):
+    X, T, y = study(400)
+    ledger = dpfast.Ledger(1e250)
+    with pytest.raises(InvalidInput):
+        treatment_effect(dpfast.records(X, y, **wrong), T, None, privacy=1.0, ledger=ledger)
     assert ledger.spent.mu == 0.0
 
 
