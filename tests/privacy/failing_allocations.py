@@ -31,7 +31,6 @@ import dpfast
 from dpfast.errors import DpfastError
 from dpfast.fit_requests import account as accounts
 from dpfast.fit_requests.partial import KeepReleased
-from tests.flat import flat
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_suffix(".c")
@@ -133,7 +132,7 @@ def begin(fail: Callable[[int], int]) -> int:
     y = X[:, 0] + 1.0
 
     def fit() -> Any:
-        return flat(dpfast.fit)(X, y, privacy=1.0, noise=dpfast.SeededNoise(0), threads=3)
+        return dpfast.fit(dpfast.records(X, y, threads=3), privacy=1.0, noise=dpfast.SeededNoise(0))
 
     kinds = [outcome(fit, fail, number)[0] for number in range(1, 9)]
     print(f"many records: {', '.join(kinds)}")

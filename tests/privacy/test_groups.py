@@ -20,7 +20,6 @@ from dpfast.inference.composition import Rows, Sum
 from dpfast.inference.guarantees import is_stated
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT
 from dpfast.models import LogCosh, Mallows, Objective
-from tests.flat import flat
 from tests.loops import each
 from tests.twins.seen import seen
 
@@ -101,15 +100,21 @@ def test_a_fit_charges_the_person_and_says_so():
     X, y = rng.normal(size=(4000, 2)), rng.normal(size=4000)
     ids = np.arange(4000) // 2
     ledger = dpfast.Ledger(2.0)
-    options = {"scale": 1.0, "noise": dpfast.SeededNoise(0), "method": "newton"}
-    fit = flat(dpfast.fit)(
-        X, y, "log-cosh", privacy=2.0, group=ids, group_size=2, ledger=ledger, **options
+    loss = dpfast.Objective("log-cosh", scale=1.0)
+    options = {"noise": dpfast.SeededNoise(0), "method": "newton"}
+    fit = dpfast.fit(
+        dpfast.records(X, y, group=ids, group_size=2),
+        None,
+        loss,
+        privacy=2.0,
+        ledger=ledger,
+        **options,
     )
     assert ledger.spent == dpfast.GDP(2.0) and fit.privacy.mu == 2.0
     assert fit.privacy.n == 2000 and "one person with up to 2 rows" in fit.privacy.relation
     spent = np.sqrt(sum(mu**2 for _, mu in fit.privacy.entries))
     assert 1.99 < spent <= 2.0
-    single = flat(dpfast.fit)(X, y, "log-cosh", privacy=1.0, **options)
+    single = dpfast.fit(X, y, loss, privacy=1.0, **options)
     halves = [mu / 2.0 for _, mu in fit.privacy.entries]
     assert halves == pytest.approx([mu for _, mu in single.privacy.entries])
 
@@ -120,9 +125,9 @@ def test_a_default_fit_charges_the_person_once_and_says_so():
     X, y = rng.normal(size=(4000, 2)), rng.normal(size=4000)
     ids, ledger, labels = np.arange(4000) // 2, dpfast.Ledger(4.0), []
     for options in ({"group_size": 2}, {"each": "person"}):
-        fit = flat(dpfast.fit)(
-            X, y, "log-cosh", privacy=2.0, group=ids, ledger=ledger, noise=dpfast.SeededNoise(0),
-            **options,
+        fit = dpfast.fit(
+            dpfast.records(X, y, group=ids, **options), None, "log-cosh", privacy=2.0,
+            ledger=ledger, noise=dpfast.SeededNoise(0),
         )  # fmt: skip
         spent = np.sqrt(sum(mu**2 for _, mu in fit.privacy.entries))
         assert 1.99 < spent <= 2.0 and fit.privacy.n == fit.n_records == 2000
@@ -196,7 +201,10 @@ def test_intervals_allow_for_rows_that_go_together():
 )
 def test_refusals(options, named):
     with pytest.raises(InvalidInput, match=named):
-        flat(dpfast.fit)([[1.0], [2.0]], [1.0, 2.0], "log-cosh", privacy=1.0, scale=1.0, **options)
+        dpfast.fit(
+            dpfast.records([[1.0], [2.0]], [1.0, 2.0], **options), None,
+            dpfast.Objective("log-cosh", scale=1.0), privacy=1.0,
+        )  # fmt: skip
 
 
 def test_labels_of_different_types_never_meet():

@@ -21,7 +21,6 @@ from dpfast.fit_requests.partial import PartialResult
 from dpfast.release import Certificate
 from tests import sources
 from tests.audit import calls
-from tests.flat import flat
 from tests.loops import each
 
 RNG = np.random.default_rng(11)
@@ -263,7 +262,7 @@ def test_folds_that_were_finished_arrive_with_what_the_next_one_released():
 
 def test_points_of_a_descent_arrive_and_are_a_start():
     def run(**options):
-        return flat(dpfast.minimize)(X, Y, "tukey", scale=1.0, privacy=1.0, **options)
+        return dpfast.minimize(X, Y, dpfast.Objective("tukey", scale=1.0), privacy=1.0, **options)
 
     found = after(4, run)
     assert "ended early" in found.warnings[0] and np.isfinite(found.params).all()
@@ -273,12 +272,11 @@ def test_points_of_a_descent_arrive_and_are_a_start():
 
 def test_a_test_and_release_gives_back_its_verdict_at_most():
     budget, box = dpfast.ApproxDP(6.0, 1e-3), dpfast.models.Box(1.0)
-    given = {"privacy": budget, "domain": box, "scale": 1.0, "ridge": 5.0}
+    given = {"privacy": budget, "domain": box}
+    loss = dpfast.Objective("log-cosh", scale=1.0, ridge=5.0)
     for call in (
-        lambda data: flat(dpfast.release_functional)(
-            *data, "log-cosh", "x1", method="paper", **given
-        ),
-        lambda data: flat(dpfast.release_parameter)(*data, "log-cosh", **given),
+        lambda data: dpfast.release_functional(*data, loss, "x1", method="paper", **given),
+        lambda data: dpfast.release_parameter(*data, loss, **given),
     ):
         for most in range(1, 5):
             raised, _ = interrupted(call, (X, Y), most)
@@ -333,7 +331,7 @@ def test_a_call_inside_of_another_keeps_its_own_answers():
     ("options", "told"),
     [
         ({"standardize": "units"}, "standardize must be"),
-        ({"fit_intercept": False}, "centre the columns"),
+        ({"loss": dpfast.Objective("log-cosh", fit_intercept=False)}, "centre the columns"),
         ({"loss": "logistic"}, "response=False"),
         ({"X": X[:, :1]}, "columns must be those"),
     ],
@@ -345,7 +343,7 @@ def test_units_that_do_not_fit_are_refused_before_the_charge(options, told):
         "standardize": dpfast.standardize(X, Y, privacy=4.0),
     } | options  # fmt: skip
     with pytest.raises(InvalidInput, match=told):
-        flat(dpfast.fit)(**given)
+        dpfast.fit(**given)
     assert ledger.entries == ()
 
 

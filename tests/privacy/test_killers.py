@@ -32,7 +32,6 @@ from dpfast.models import (
 )
 from dpfast.privacy.sensitivity import RECORD_ERROR, joint_mu
 from tests import sources
-from tests.flat import flat
 from tests.loops import each
 
 PACKAGE = Path(dpfast.__file__).parent
@@ -205,10 +204,13 @@ def test_no_data_set_ends_a_fit_early(loss, optimiser):
         (np.full((n, 2), np.nan), np.zeros(n)),
         (x, np.full(n, np.inf)),
     ]
-    scale = {"standardize": False} if loss == "logistic" else {"scale": 1.0}
+    standardize = False if loss == "logistic" else None
+    loss = loss if loss == "logistic" else dpfast.Objective(loss, scale=1.0)
     found = set()
     for X, y in everything:
-        fit = flat(dpfast.fit)(X, y, loss, privacy=1.0, method=optimiser(steps=steps), **scale)
+        fit = dpfast.fit(
+            X, y, loss, privacy=1.0, method=optimiser(steps=steps), standardize=standardize
+        )
         assert len(fit.iterates) == steps + 1
         found.add(fit.privacy.entries)
     assert len(found) == 1
@@ -272,14 +274,15 @@ def test_an_outlier_in_one_data_set_only_changes_no_bound(loss):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(12, 2))
     y = (X[:, 0] > 0) * 1.0
-    scale = {"standardize": False} if loss == "logistic" else {"scale": 0.8}
+    standardize = False if loss == "logistic" else None
+    loss = loss if loss == "logistic" else dpfast.Objective(loss, scale=0.8)
     for row in (1e300, 50.0):
         outlier = X.copy()
         outlier[3] = row
         for method in (dpfast.optimize.Newton(steps=3), dpfast.optimize.GradientDescent(steps=3)):
 
             def call(data, method=method):
-                return flat(dpfast.fit)(*data, loss, privacy=1.0, method=method, **scale)
+                return dpfast.fit(*data, loss, privacy=1.0, method=method, standardize=standardize)
 
             replay(call, (X, y), (outlier, y), budget=1.0).raise_on_leak()
 

@@ -46,7 +46,6 @@ from dpfast.optimize import GradientDescent, Newton
 from dpfast.optimize.damping import Backtracking
 from dpfast.privacy.decimals import written
 from dpfast.privacy.noise import NoiseSource, SeededNoise
-from tests.flat import flat
 from tests.loops import each
 from tests.release.neighbours import certified_functional
 
@@ -357,12 +356,12 @@ def squares(theta: Any) -> Any:
 
 def fit(**options: Any) -> Callable[..., Any]:
     options = {"method": Newton(steps=4)} | options
-    return partial(flat(dpfast.fit), X, Y, "log-cosh", scale=0.8, **options)
+    return partial(dpfast.fit, X, Y, dpfast.Objective("log-cosh", scale=0.8), **options)
 
 
-def released(function: Any, *arguments: Any, **options: Any) -> Callable[..., Any]:
-    call = flat(function)
-    return partial(call, X, Y, "log-cosh", *arguments, scale=0.8, domain=Ball(1.5), **options)
+def released(function: Any, *arguments: Any, ridge: float = 0.0, **options: Any) -> Any:
+    loss = dpfast.Objective("log-cosh", scale=0.8, ridge=ridge)
+    return partial(function, X, Y, loss, *arguments, domain=Ball(1.5), **options)
 
 
 GAUSSIAN: dict[str, Callable[..., Any]] = {

@@ -23,7 +23,6 @@ from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, summation_depth
 from dpfast.models import Bounded, Huber, LogCosh, Logistic, Mallows, Objective
 from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.sensitivity import joint_mu
-from tests.flat import flat
 
 ALL = GRADIENT | HESSIAN | MEAT
 LOSSES = {"huber": Huber(), "log-cosh": LogCosh(), "logistic": Logistic()}
@@ -202,13 +201,14 @@ def test_whole_fits_of_neighbours_are_told_apart_no_better_than_paid(loss, metho
         ),
     )
 
-    told = {"standardize": False} if loss == "logistic" else {"scale": 1.0}  # nothing is bought
+    standardize = False if loss == "logistic" else None  # nothing is bought
+    loss = loss if loss == "logistic" else Objective(loss, scale=1.0)
 
     def call(number):
         covariates, responses, persons = tables[int(number[0][0])]
-        found = flat(dpfast.fit)(
-            covariates, responses, loss, group=persons, each="person", method=method,
-            privacy=2.0, **told,
+        found = dpfast.fit(
+            dpfast.records(covariates, responses, group=persons, each="person"), None, loss,
+            method=method, privacy=2.0, standardize=standardize,
         )  # fmt: skip
         return found, found.to_dict(), found.summary()
 

@@ -19,7 +19,6 @@ from dpfast.data.scaling.units import ReleasedScales, released_coding
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.random_parts import secret_choices
-from tests.flat import flat
 
 PERSONS, COEFFICIENTS = 3_000, np.array([3e3, 0.2, 500.0])
 
@@ -202,11 +201,13 @@ def test_ones_and_counts_of_raw_columns_need_nothing_but_the_persons(kind):
     Fitted in the units they came in, columns as these have intervals 50 to 1,000 times as wide.
     """
     X, y, group = copula(0, kind, 4_000)
-    given = {"privacy": 1.0, "group": group, "each": "person", "noise": SeededNoise(4)}
-    found = flat(dpfast.fit)(X, y, KINDS[kind], **given)
+    persons = {"group": group, "each": "person"}
+    given = {"privacy": 1.0, "noise": SeededNoise(4)}
+    found = dpfast.fit(dpfast.records(X, y, **persons), None, KINDS[kind], **given)
     spreads = np.array([2e4, 2.6])
     coded = (X - [1e5, 4.0]) / spreads
-    told = flat(dpfast.fit)(coded, y, KINDS[kind], weights=dpfast.Mallows(2.0), **given)
+    weighted = dpfast.Objective(KINDS[kind], dpfast.Mallows(2.0))
+    told = dpfast.fit(dpfast.records(coded, y, **persons), None, weighted, **given)
     assert (np.abs(found.params - LINKED[kind]) < 5.0 * found.bse).all()
     np.testing.assert_allclose(found.bse[1:] * spreads, told.bse[1:], rtol=1.0 / 3.0)
 
@@ -238,10 +239,10 @@ def test_the_number_of_rows_changes_nothing_public():
     first = np.unique(group, return_index=True)[1]
     found = []
     for rows in (first, np.repeat(first, 64)):
-        options = {"group": group[rows], "each": "person", "noise": SeededNoise(2)}
         told = []
-        result = flat(dpfast.fit)(
-            X[rows], y[rows], "log-cosh", privacy=1.0, **options,
+        result = dpfast.fit(
+            dpfast.records(X[rows], y[rows], group=group[rows], each="person"), None, "log-cosh",
+            privacy=1.0, noise=SeededNoise(2),
             progress=lambda *step, told=told: told.append(step),
         )  # fmt: skip
         found.append((result, told))
@@ -306,12 +307,12 @@ def test_whole_fits_that_buy_are_told_apart_no_better_than_paid(loss):
 
 
 def test_what_is_not_proved_of_persons_is_refused_with_what_to_do():
-    loss, options = "log-cosh", {"scale": dpfast.FreeScale(0.1, 10.0)}
+    loss = dpfast.Objective("log-cosh", scale=dpfast.FreeScale(0.1, 10.0))
     X, y, group = visits(persons=80)
     ledger = dpfast.Ledger(1.0)
     with pytest.raises(InvalidInput, match=r"single rows.*Leave scale out"):
-        flat(dpfast.fit)(
-            X, y, loss, privacy=1.0, group=group, each="person", ledger=ledger, **options
+        dpfast.fit(
+            dpfast.records(X, y, group=group, each="person"), None, loss, privacy=1.0, ledger=ledger
         )
     assert not ledger.entries
 

@@ -20,11 +20,11 @@ from dpfast.errors import InvalidInput, RecordsUnavailable
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel, summation_depth
 from dpfast.models import Bounded, LogCosh, Mallows, Objective
 from dpfast.privacy.noise import SeededNoise
-from tests.flat import flat
 
 ALL = GRADIENT | HESSIAN | MEAT
 BUDGET = StepBudget(0.5, 0.2, 0.1)
 THETA = np.array([0.1, 0.5, -0.3])
+BOUNDED = Objective("log-cosh", Bounded(1.8), scale=1.0)
 OBJECTIVE = Objective(LogCosh(), Mallows(1.5), 2, scale=1.0)
 
 
@@ -340,15 +340,17 @@ def test_memory_is_that_of_persons_and_of_a_block(tmp_path, monkeypatch):
 
 def test_a_fit_of_a_file_is_that_of_the_same_rows_in_memory(tmp_path):
     X, y, group = table(rows=8_000, persons=3_000)
-    options = {
-        "privacy": 1.0, "scale": 1.0, "weights": Bounded(1.8), "each": "person",
-    }  # fmt: skip
-    memory = flat(dpfast.fit)(
-        X, y, "log-cosh", group=group, noise=SeededNoise(3), names=["a", "b"], **options
-    )
+    memory = dpfast.fit(
+        dpfast.records(X, y, names=["a", "b"], group=group, each="person"), None, BOUNDED,
+        noise=SeededNoise(3), privacy=1.0,
+    )  # fmt: skip
     rows = opened(parquet(tmp_path, X, y, group))
-    found = flat(dpfast.fit)(
-        rows, None, "log-cosh", group="person", noise=SeededNoise(3), **options
+    found = dpfast.fit(
+        dpfast.records(rows, group="person", each="person"),
+        None,
+        BOUNDED,
+        noise=SeededNoise(3),
+        privacy=1.0,
     )
     assert (found.params == memory.params).all() and (found.bse == memory.bse).all()
     assert found.to_dict() == memory.to_dict() and found.n_records == 3_000
@@ -359,8 +361,8 @@ def test_a_frame_keeps_its_persons_out_of_predictions():
     pd = pytest.importorskip("pandas")
     X, y, group = table(rows=8_000, persons=3_000)
     frame = pd.DataFrame({"a": X[:, 0], "person": group, "b": X[:, 1]})
-    options = {"privacy": 1.0, "scale": 1.0, "weights": Bounded(1.8), "each": "person"}
-    found = flat(dpfast.fit)(frame, y, "log-cosh", group="person", noise=SeededNoise(3), **options)
+    rows = dpfast.records(frame, y, group="person", each="person")
+    found = dpfast.fit(rows, None, BOUNDED, noise=SeededNoise(3), privacy=1.0)
     assert found.names == ("intercept", "a", "b")
     np.testing.assert_array_equal(
         found.predict(frame.iloc[20:24]), found.predict(frame[["a", "b"]].iloc[20:24])
@@ -370,18 +372,15 @@ def test_a_frame_keeps_its_persons_out_of_predictions():
 def test_offsets_of_a_file_stand_beside_persons(tmp_path):
     X, y, group = table(rows=4_000, persons=1_000)
     shift = np.random.default_rng(9).normal(size=len(y))
-    options = {"privacy": 1.0, "weights": Bounded(1.8), "each": "person", "group": "person"}
     B = (y > 0.0) * 1.0
+    loss, beside = Objective("logistic", Bounded(1.8)), {"offset": shift, "each": "person"}
     found = []
     for source in (opened(parquet(tmp_path, X, B, group)), None):
-        noise = SeededNoise(3)
         if source is None:
-            options["group"] = group
-            result = flat(dpfast.fit)(X, B, "logistic", offset=shift, noise=noise, **options)
+            rows = dpfast.records(X, B, group=group, **beside)
         else:
-            result = flat(dpfast.fit)(
-                source, None, "logistic", offset=shift, noise=noise, **options
-            )
+            rows = dpfast.records(source, group="person", **beside)
+        result = dpfast.fit(rows, None, loss, privacy=1.0, noise=SeededNoise(3))
         found.append(result.params)
     assert (found[0] == found[1]).all()
 
@@ -409,11 +408,15 @@ def test_columns_that_are_not_there_are_refused(name, tmp_path):
     pd = pytest.importorskip("pandas")
     X, y, group = table()
     frame = pd.DataFrame({"a": X[:, 0], "person": group})
-    options = {"each": "person", "privacy": 1.0, "scale": 1.0}
     file = opened(parquet(tmp_path, X, y, group))
     for source, response in ((frame, y), (X, y), (sparse.csr_matrix(X), y), (file, None)):
         with pytest.raises(InvalidInput) as refused:
-            flat(dpfast.fit)(source, response, "log-cosh", group=name, **options)
+            dpfast.fit(
+                dpfast.records(source, response, group=name, each="person"),
+                None,
+                BOUNDED,
+                privacy=1.0,
+            )
         assert "1500" not in str(refused.value)
 
 

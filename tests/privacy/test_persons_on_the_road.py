@@ -28,7 +28,6 @@ from dpfast.kernels.records import MEAT
 from dpfast.models import Clip
 from dpfast.privacy.sensitivity import histogram
 from dpfast.solvers.pcn.histogram import bin_edges
-from tests.flat import flat
 from tests.loops import each
 from tests.privacy.test_whitened import (
     LOSSES,
@@ -400,13 +399,13 @@ def test_persons_of_a_file_are_those_in_memory(tmp_path):
     columns = {"a": X[:, 0], "b": X[:, 1], "y": y, "who": whose}
     parquet.write_table(pyarrow.table(columns), path, row_group_size=211)
     for loss in ("least-squares", "quantile"):
-        options = {"privacy": 3.0, "each": "person"}
-        here = flat(dpfast.fit)(
-            X, y, loss, group=whose, names=["a", "b"], noise=dpfast.SeededNoise(3), **options
+        source = dpfast.open_parquet(path, covariates=["a", "b"], response="y")
+        here, there = (
+            dpfast.fit(rows, None, loss, privacy=3.0, noise=dpfast.SeededNoise(3))
+            for rows in (
+                dpfast.records(X, y, names=["a", "b"], group=whose, each="person"),
+                dpfast.records(source, group="who", each="person"),
+            )
         )
-        there = flat(dpfast.fit)(
-            dpfast.open_parquet(path, covariates=["a", "b"], response="y"), None, loss, group="who",
-            noise=dpfast.SeededNoise(3), **options,
-        )  # fmt: skip
         np.testing.assert_allclose(there.params, here.params, rtol=1e-6)
         np.testing.assert_allclose(there.bse, here.bse, rtol=1e-6)

@@ -16,7 +16,6 @@ from dpfast.privacy.sensitivity import joint_mu
 from dpfast.solvers.pcn.engine import fit_pcn
 from dpfast.solvers.pcn.initial import initial_estimate
 from dpfast.solvers.pcn.plan import BudgetAllocation, Setting
-from tests.flat import flat
 from tests.loops import each
 from tests.stops import stopped
 
@@ -175,16 +174,18 @@ PERSONS = {"group": np.arange(4000) // 2, "each": "person"}
 
 
 @pytest.mark.pairs
-@pytest.mark.parametrize("options", [{}, {"inference": False}, {"fit_intercept": False}, PERSONS])
+@pytest.mark.parametrize("given", ["rows", "no inference", "no intercept", "persons"])
 @pytest.mark.parametrize("mu", [0.5, 8.0])
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_total_pays_for_units_and_fit(name, options, mu):
+def test_the_total_pays_for_units_and_fit(name, given, mu):
     X, y, _ = table()
     loss = "least-squares" if name == "least-squares" else LOSSES[name]
-    ledger = dpfast.Ledger(mu)
-    fit = flat(dpfast.fit)(
-        X, response(name, y), loss, privacy=mu, standardize=True, ledger=ledger,
-        noise=dpfast.SeededNoise(2), **options,
+    if given == "no intercept":
+        loss = dpfast.Objective(loss, fit_intercept=False)
+    ledger, persons = dpfast.Ledger(mu), PERSONS if given == "persons" else {}
+    fit = dpfast.fit(
+        dpfast.records(X, response(name, y), **persons), None, loss, privacy=mu, standardize=True,
+        ledger=ledger, noise=dpfast.SeededNoise(2), inference=given != "no inference",
     )  # fmt: skip
     assert [entry.spend.mu for entry in ledger.entries] == [mu]
     asked = [label for label, _ in fit.privacy.entries]
@@ -195,20 +196,21 @@ def test_the_total_pays_for_units_and_fit(name, options, mu):
 
 
 @pytest.mark.parametrize(
-    ("loss", "options"),
+    ("loss", "terms", "method"),
     [
-        ("logistic", {"ridge": 0.01, "standardize": True}),
-        ("huber", {"weights": dpfast.Mallows(3.0), "standardize": True}),
-        ("logistic", {"method": dpfast.optimize.Newton(), "standardize": True}),
+        ("logistic", {"ridge": 0.01}, "auto"),
+        ("huber", {"weights": dpfast.Mallows(3.0)}, "auto"),
+        ("logistic", {}, dpfast.optimize.Newton()),
     ],
 )
-def test_the_total_pays_for_units_and_a_fit_beside_the_road(loss, options):
+def test_the_total_pays_for_units_and_a_fit_beside_the_road(loss, terms, method):
     X, y, _ = table()
     ledger = dpfast.Ledger(4.0)
     y = np.minimum(y, 1.0) if loss == "logistic" else y
-    fit = flat(dpfast.fit)(
-        X, y, loss, privacy=4.0, ledger=ledger, noise=dpfast.SeededNoise(7), **options
-    )
+    fit = dpfast.fit(
+        X, y, dpfast.Objective(loss, **terms), privacy=4.0, ledger=ledger, method=method,
+        standardize=True, noise=dpfast.SeededNoise(7),
+    )  # fmt: skip
     assert [entry.spend.mu for entry in ledger.entries] == [4.0]
     asked = [label for label, _ in fit.privacy.entries]
     assert "histogram of distances" in asked and "histogram of lengths" not in asked
@@ -243,9 +245,12 @@ def test_rows_of_a_person_are_paid_for_together():
 def test_a_scale_that_is_none_is_refused_before_the_charge(call, scale):
     X, y, _ = table(2000)
     ledger = dpfast.Ledger(5.0)
-    what = [0.5, 0.9] if call is dpfast.fit_quantiles else "huber"
+    name = "quantile" if call is dpfast.fit_quantiles else "huber"
     with pytest.raises(InvalidInput, match="scale must"):
-        flat(call)(X, y, what, privacy=2.0, scale=scale, standardize=True, ledger=ledger)
+        call(
+            X, y, loss=dpfast.Objective(name, scale=scale), privacy=2.0, standardize=True,
+            ledger=ledger,
+        )  # fmt: skip
     assert not ledger.entries
 
 

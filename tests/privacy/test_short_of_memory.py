@@ -68,7 +68,6 @@ def tried(call, extra):
 
 #: Calls that copy many records, or nearly none, and what they are called with.
 LARGE = """
-from tests.flat import flat
 n, p = 50_000, 20
 rng = np.random.default_rng(0)
 wide = rng.normal(size=(n, p))
@@ -84,15 +83,17 @@ def paid(total):
 
 def large(X):
     fits = {
-        "nothing declared": (y, "log-cosh", {}),
-        "logistic": (labels, "logistic", {}),
-        "weights": (y, "log-cosh", {"sample_weight": weights, "largest_weight": 1.0}),
-        "a scale": (y, "log-cosh", {"scale": 1.0}),
-        "units bought": (y, "huber", {"weights": dpfast.Mallows(9.0), "standardize": True}),
-        "persons": (y, "log-cosh", {"group": persons, "each": "person"}),
+        "nothing declared": (y, "log-cosh", {}, {}),
+        "logistic": (labels, "logistic", {}, {}),
+        "weights": (y, "log-cosh", {"sample_weight": weights, "largest_weight": 1.0}, {}),
+        "a scale": (y, dpfast.Objective("log-cosh", scale=1.0), {}, {}),
+        "units bought": (
+            y, dpfast.Objective("huber", dpfast.Mallows(9.0)), {}, {"standardize": True}),
+        "persons": (y, "log-cosh", {"group": persons, "each": "person"}, {}),
     }
-    for name, (response, loss, given) in fits.items():
-        yield name, lambda: flat(dpfast.fit)(X, response, loss, **paid(1.0), **given)
+    for name, (response, loss, beside, given) in fits.items():
+        yield name, lambda: dpfast.fit(
+            dpfast.records(X, response, **beside), None, loss, **paid(1.0), **given)
     yield "quantiles", lambda: dpfast.fit_quantiles(X, y, [0.5], **paid(1.0))
     yield "standardize", lambda: dpfast.standardize(X, y, **paid(1.0))
     yield "an effect", lambda: dpfast.effects.treatment_effect(
@@ -103,9 +104,11 @@ def large(X):
         cells[0], "b", "a", schema=cells[1], **paid(1.0))
     yield "cell quantiles", lambda: dpfast.tables.quantiles(
         cells[0], "b", "a", schema=cells[1], **paid(1.0))
-    yield "minimize", lambda: flat(dpfast.minimize)(X, y, "tukey", scale=1.0, **paid(1.0))
-    yield "a release", lambda: flat(dpfast.release_parameter)(
-        X, y, "log-cosh", domain=dpfast.models.Box(1.0), scale=1.0, ridge=0.5, **paid(pair))
+    yield "minimize", lambda: dpfast.minimize(
+        X, y, dpfast.Objective("tukey", scale=1.0), **paid(1.0))
+    yield "a release", lambda: dpfast.release_parameter(
+        X, y, dpfast.Objective("log-cosh", scale=1.0, ridge=0.5), domain=dpfast.models.Box(1.0),
+        **paid(pair))
 
 found = {}
 for name, call in large(wide.astype(sys.argv[1])):

@@ -33,13 +33,13 @@ from dpfast.privacy.release.scaled import TOTAL_VARIATION
 from dpfast.release import certified, certify, release_functional, release_parameter
 from dpfast.release.certified import make_terms
 from dpfast.release.pilot import divided
-from tests.flat import flat
 
 MANY, FEW = 20_000, 60  # certified, and not
 RNG = np.random.default_rng(8)
 X = RNG.uniform(-1.0, 1.0, size=(MANY, 2))
 Y = X @ [1.0, -0.5] + RNG.normal(size=MANY)
 DOMAIN = Ball(1.5)
+LOSS = dpfast.Objective("log-cosh", scale=3.0)
 
 TOTALS = (dpfast.ApproxDP(6.0, 1e-3), dpfast.ApproxDP(3.0, 1e-5))
 
@@ -126,8 +126,8 @@ class Record:
 
 def spent(record: Record, function: Any, *arguments: Any, n: int = MANY, **options: Any) -> Any:
     with observed(record):
-        return flat(function)(
-            X[:n], Y[:n], "log-cosh", *arguments, scale=3.0, domain=DOMAIN,
+        return function(
+            X[:n], Y[:n], LOSS, *arguments, domain=DOMAIN,
             noise=dpfast.SeededNoise(1), **options,
         )  # fmt: skip
 
@@ -143,7 +143,11 @@ TINY = dpfast.ApproxDP(3.0, 1e-9)
 def test_certificates_and_functionals_add_up(monkeypatch, names, total):
     record = Record(monkeypatch)
     result = spent(
-        record, release_functional, names, privacy=total, method="paper", certificate_share=0.3
+        record,
+        release_functional,
+        names,
+        privacy=total,
+        method=dpfast.release.Certified(certificate_share=0.3),
     )
     assert result.certified and record.of("functional")
     assert len(record.rates) == len(record.tails) == 2
