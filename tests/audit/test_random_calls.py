@@ -10,7 +10,6 @@ import pytest
 import dpfast
 from dpfast.audit import replay
 from tests.audit.calls import examples
-from tests.flat import flat
 
 HOSTILE = (
     np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 5e-324, -1e-310, 0.0, -0.0, 1e154, 1e-154, 2.0**53,
@@ -87,16 +86,17 @@ def test_fits_with_weights_offsets_and_persons_on_random_neighbours(seed, person
             "inference": bool(rng.random() < 0.5),
             "privacy": float(rng.choice([0.3, 2.0, 8.0])),
         }
-        if loss not in ("logistic", "poisson"):
-            options["scale"] = float(rng.choice([0.1, 1.0, 30.0]))
         kind = dpfast.Poisson(5.0) if loss == "poisson" else loss
+        if loss not in ("logistic", "poisson"):
+            kind = dpfast.Objective(loss, scale=float(rng.choice([0.1, 1.0, 30.0])))
 
         def call(number, tables=tables, kind=kind, options=options):
             X, y, weights, offsets, group = tables[int(number[0][0])]
             own = {"group": group, "each": "person"} if persons else {
                 "sample_weight": weights, "largest_weight": 1.5
             }  # fmt: skip
-            found = flat(dpfast.fit)(X, y, kind, offset=offsets, **own, **options)
+            rows = dpfast.records(X, y, offset=offsets, **own)
+            found = dpfast.fit(rows, None, kind, **options)
             return found, found.summary(), found.to_dict(), found.warnings
 
         report = replay(call, (np.zeros(1),), (np.ones(1),), budget=options["privacy"])

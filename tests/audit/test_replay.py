@@ -14,7 +14,6 @@ from dpfast.audit.comparison import check_neighbours, first_difference
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.models import Huber, LogCosh, Mallows, Objective
-from tests.flat import flat
 from tests.loops import each
 
 RNG = np.random.default_rng(7)
@@ -25,8 +24,8 @@ PAIRS = neighbours(X, Y)
 
 def fit(data, **options):
     method = dpfast.optimize.Newton(newton_steps=2, steps=3)
-    options = {"privacy": 1.0, "scale": 1.0, "method": method} | options
-    return flat(dpfast.fit)(*data, "log-cosh", **options)
+    options = {"privacy": 1.0, "method": method} | options
+    return dpfast.fit(*data, Objective("log-cosh", scale=1.0), **options)
 
 
 def curator(data, objective=None, **options):

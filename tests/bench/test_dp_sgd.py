@@ -27,7 +27,6 @@ from dpfast.curator import Curator
 from dpfast.data import Records
 from dpfast.models import Clip, Huber, Objective
 from tests.curator.test_curator import Blocks, Untouchable
-from tests.flat import flat
 from tests.loops import each
 from tests.watching import watched
 
@@ -44,9 +43,13 @@ def data(n=400, seed=0):
     return X, 1.0 + X @ [1.0, -0.5] + 0.5 * rng.normal(size=n)
 
 
+def descent(**settings):
+    return dpfast.optimize.GradientDescent(**{"average": 0.5} | settings)
+
+
 def fit(X, y, **options):
     options = {"clip": 2.0, "privacy": BUDGET, "noise": dpfast.SeededNoise(0)} | options
-    return flat(literature.dp_sgd)(X, y, "least-squares", **options)
+    return literature.dp_sgd(X, y, "least-squares", **options)
 
 
 def curator(X, y, total=BUDGET, records=Records, noise=None):
@@ -305,8 +308,8 @@ def test_a_large_budget_gives_the_exact_answer():
     exact = np.linalg.lstsq(np.column_stack([np.ones(len(y)), X]), y, rcond=None)[0]
     for rate in (0.2, 1.0):
         result = fit(
-            X, y, privacy=dpfast.ApproxDP(30.0, 1e-5), clip=20.0, sampling_rate=rate, steps=60,
-            step_size=0.5,
+            X, y, privacy=dpfast.ApproxDP(30.0, 1e-5), clip=20.0, sampling_rate=rate,
+            method=descent(steps=60, step_size=0.5),
         )  # fmt: skip
         np.testing.assert_allclose(result.params, exact, atol=0.02)
 
@@ -315,7 +318,7 @@ def test_a_large_budget_gives_the_exact_answer():
 def test_the_guarantee_is_a_pair():
     needs_accounting()
     X, y = data()
-    result = fit(X, y, steps=20)
+    result = fit(X, y, method=descent(steps=20))
     privacy = result.privacy
     assert privacy.equivalents() == [(2.0, 1e-6)]
     assert privacy.epsilon(1e-6) == 2.0
@@ -330,7 +333,9 @@ def test_the_guarantee_is_a_pair():
     assert str(copy.privacy) == str(privacy)
     assert copy.privacy.equivalents() == privacy.equivalents()
     json.dumps(result.to_dict())
-    assert fit(X, y, steps=20, noise=None).privacy.guarantee == "(epsilon, delta)-DP"
+    assert (
+        fit(X, y, method=descent(steps=20), noise=None).privacy.guarantee == "(epsilon, delta)-DP"
+    )
 
 
 @pytest.mark.slow
@@ -338,7 +343,7 @@ def test_other_currencies_need_a_delta():
     needs_accounting()
     X, y = data(100)
     pair = dpfast.GDP(0.5).as_approx(1e-5)
-    result = fit(X, y, privacy=0.5, delta=1e-5, steps=5)
+    result = fit(X, y, privacy=0.5, delta=1e-5, method=descent(steps=5))
     assert result.privacy.total.values() == pair.values()
     with pytest.raises(dpfast.InvalidInput, match="delta"):
         fit(X, y, privacy=0.5)
@@ -353,13 +358,13 @@ def test_a_shared_ledger_pays_in_pairs():
     needs_accounting()
     X, y = data(100)
     ledger = dpfast.Ledger(BUDGET)
-    fit(X, y, ledger=ledger, steps=5)
+    fit(X, y, ledger=ledger, method=descent(steps=5))
     assert ledger.spent == BUDGET
     with pytest.raises(dpfast.BudgetExceeded):
-        fit(X, y, ledger=ledger, steps=5)
+        fit(X, y, ledger=ledger, method=descent(steps=5))
     gaussian = dpfast.Ledger(dpfast.GDP(10.0))
     with pytest.raises(TypeError):
-        fit(X, y, ledger=gaussian, steps=5)
+        fit(X, y, ledger=gaussian, method=descent(steps=5))
     assert not gaussian.entries
 
 
@@ -371,30 +376,33 @@ def test_hostile_values_neither_raise_nor_warn(seed):
     X, y = rng.choice(extremes, (30, 2)), rng.choice(extremes, 30)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = fit(X, y, steps=5)
+        result = fit(X, y, method=descent(steps=5))
     assert np.isfinite(result.params).all()
 
 
 @each(
-    ("options", "match"),
+    ("rate", "settings", "match"),
     [
-        ({"sampling_rate": 0.0}, "sampling_rate"),
-        ({"sampling_rate": 1.5}, "sampling_rate"),
-        ({"steps": 0}, "steps"),
-        ({"average": 1.0}, "average"),
-        ({"step_size": -1.0}, "step_size"),
-        ({"start": [0.0]}, "start"),
+        (0.0, {}, "sampling_rate"),
+        (1.5, {}, "sampling_rate"),
+        (0.5, {"steps": 0}, "steps"),
+        (0.5, {"average": 1.0}, "average"),
+        (0.5, {"step_size": -1.0}, "step_size"),
+        (0.5, {"start": [0.0]}, "start"),
     ],
 )
-def test_what_is_refused(options, match):
+def test_what_is_refused(rate, settings, match):
     with pytest.raises(dpfast.InvalidInput, match=match):
-        fit(*data(50), **options)
+        fit(*data(50), sampling_rate=rate, method=descent(**settings))
 
 
 def test_progress_and_path():
     needs_accounting()
     calls = []
-    result = fit(*data(50), steps=5, progress=lambda k, n: calls.append((k, n)), average=0.0)
+    result = fit(
+        *data(50), method=descent(steps=5, average=0.0),
+        progress=lambda k, n: calls.append((k, n)),
+    )  # fmt: skip
     assert calls == [(k, 5) for k in range(6)]
     assert result.iterates.shape == (6, 3)
     assert np.array_equal(result.iterates[-1], result.params)

@@ -13,7 +13,6 @@ import pytest
 import dpfast
 from bench.rivals import literature
 from bench.rivals.literature.sensitivity import statistics_mu, symmetric_noise_bound
-from tests.flat import flat
 from tests.loops import each
 from tests.watching import watched
 
@@ -40,17 +39,18 @@ def design(Z):
 
 
 METHODS = {
-    "clipping": lambda X, y, **k: flat(literature.clipped_gradient_descent)(
-        X, y, "least-squares", clip=3.0, steps=20, **k
+    "clipping": lambda X, y, **k: literature.clipped_gradient_descent(
+        X, y, "least-squares", clip=3.0,
+        **{"method": dpfast.optimize.GradientDescent(steps=20)} | k,
     ),
-    "ssp": lambda X, y, **k: flat(literature.sufficient_statistics)(
+    "ssp": lambda X, y, **k: literature.sufficient_statistics(
         X, y, x_bound=2.0, y_bound=4.0, **k
     ),
-    "adassp": lambda X, y, **k: flat(literature.adassp)(X, y, x_bound=2.0, y_bound=4.0, **k),
-    "output": lambda X, y, **k: flat(literature.output_perturbation)(
-        X, y, "huber", scale=0.5, ridge=0.1, **k
+    "adassp": lambda X, y, **k: literature.adassp(X, y, x_bound=2.0, y_bound=4.0, **k),
+    "output": lambda X, y, **k: literature.output_perturbation(
+        X, y, dpfast.Objective("huber", scale=0.5, ridge=0.1), **k
     ),
-}
+}  # fmt: skip
 
 
 def seen_by(name, X, y, **options):
@@ -173,7 +173,11 @@ def test_noise_of_clipped_gradients():
     X, y = linear_data()
     seen = watched(
         lambda: METHODS["clipping"](
-            X, y, privacy=0.7, noise=dpfast.SeededNoise(0), schedule="uniform"
+            X,
+            y,
+            privacy=0.7,
+            noise=dpfast.SeededNoise(0),
+            method=dpfast.optimize.GradientDescent(steps=20, schedule="uniform"),
         )
     )
     scales = [release.noise_scale for release in seen]
@@ -285,17 +289,19 @@ def test_one_record_and_many_columns(method):
 @each_method
 def test_the_result_is_an_ordinary_fit(method):
     X, y = linear_data(200)
-    result = method(X, y, privacy=1.0, noise=dpfast.SeededNoise(1), names=["a", "b", "c"])
+    result = method(
+        dpfast.records(X, y, names=["a", "b", "c"]), None, privacy=1.0, noise=dpfast.SeededNoise(1)
+    )
     assert isinstance(result, dpfast.Fit)
     assert result.names == ("intercept", "a", "b", "c")
     assert result.n_records == 200
     assert not hasattr(result, "bse")
     assert json.loads(json.dumps(result.to_dict()))["names"][1] == "a"
     assert "(1-GDP)" in result.summary()
-    large = method(*linear_data(2000), privacy=1.0, names=["a", "b", "c"])
+    large = method(dpfast.records(*linear_data(2000), names=["a", "b", "c"]), None, privacy=1.0)
     assert abs(len(pickle.dumps(result)) - len(pickle.dumps(large))) < 200
     assert np.array_equal(pickle.loads(pickle.dumps(result)).params, result.params)
-    again = method(X, y, privacy=1.0, noise=dpfast.SeededNoise(1), threads=2)
+    again = method(dpfast.records(X, y, threads=2), None, privacy=1.0, noise=dpfast.SeededNoise(1))
     assert np.array_equal(again.params, result.params)
 
 
@@ -309,10 +315,11 @@ def refused(match, call):
 
 def test_what_is_refused():
     X, y = linear_data(50)
-    clip, ssp, ada, output = METHODS.values()
-    refused(
-        "scale is not a parameter of the least-squares loss", lambda: clip(X, y, privacy=1, scale=1)
-    )
+    clip, ssp, ada, _ = METHODS.values()
+    refused("scale is not a parameter of the least-squares loss",
+            lambda: literature.clipped_gradient_descent(
+                X, y, dpfast.Objective("least-squares", scale=1), clip=3.0, privacy=1,
+            ))  # fmt: skip
     refused("clip|radius", lambda: literature.clipped_gradient_descent(
         X, y, "least-squares", clip=-1.0, privacy=1.0,
     ))  # fmt: skip
@@ -330,8 +337,9 @@ def test_what_is_refused():
     refused("no bound on one record's score", lambda: literature.output_perturbation(
         X, y, dpfast.Objective("least-squares", ridge=1.0), privacy=1.0,
     ))  # fmt: skip
+    clipped = dpfast.Objective("huber", dpfast.models.Clip(1.0), scale=0.5, ridge=0.1)
     refused(
-        "the gradient of a loss", lambda: output(X, y, privacy=1.0, weights=dpfast.models.Clip(1.0))
+        "the gradient of a loss", lambda: literature.output_perturbation(X, y, clipped, privacy=1.0)
     )
     refused("ridge", lambda: literature.output_perturbation(
         X, y, dpfast.Objective("logistic", ridge=0.0), privacy=1.0,
@@ -343,7 +351,15 @@ def test_what_is_refused():
         X, y, "least-squares", clip=1.0, privacy=1.0,
         method=dpfast.optimize.GradientDescent(steps=0),
     ))  # fmt: skip
-    refused("start", lambda: clip(X, y, privacy=1.0, start=[0.0]))
-    refused("threads", lambda: ssp(X, y, privacy=1.0, threads=0))
+    refused(
+        "start",
+        lambda: clip(
+            X,
+            y,
+            privacy=1.0,
+            method=dpfast.optimize.GradientDescent(steps=20, start=[0.0]),
+        ),
+    )
+    refused("threads", lambda: ssp(dpfast.records(X, y, threads=0), None, privacy=1.0))
     refused("nothing to fit", lambda: ssp(np.empty((3, 0)), np.ones(3), privacy=1.0,
                                           fit_intercept=False))  # fmt: skip

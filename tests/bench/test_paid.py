@@ -31,8 +31,7 @@ from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.data import as_records
 from dpfast.errors import InvalidBudget
 from dpfast.kernels.records import GRADIENT
-from dpfast.models import Clip
-from tests.flat import flat
+from dpfast.models import Clip, Objective
 from tests.loops import each
 from tests.privacy.test_errors_are_paid import (
     R,
@@ -280,10 +279,10 @@ def test_n_divides_however_few_records_are_usable(ask):
 
 def test_a_shared_ledger_is_charged_before_anything_is_drawn(monkeypatch):
     for name, more in (
-        ("output_perturbation", {"loss": "log-cosh", "scale": 0.8, "ridge": 0.5}),
+        ("output_perturbation", {"loss": Objective("log-cosh", scale=0.8, ridge=0.5)}),
         ("adassp", {"x_bound": 1.5, "y_bound": 2.0}),
     ):
-        function = flat(getattr(literature, name))
+        function = getattr(literature, name)
         with watch(monkeypatch) as events:
             ledger = Ledger(2.0)
             function(WHOLE_X, WHOLE_Y, privacy=1.0, ledger=ledger, noise=Watched(events), **more)

@@ -16,7 +16,6 @@ from dpfast.curator import Curator, StepBudget
 from dpfast.data import Records, as_records
 from dpfast.errors import RecordsUnavailable
 from dpfast.models import LogCosh, Mallows, Objective
-from tests.flat import flat
 from tests.loops import each
 
 da = pytest.importorskip("dask.array")
@@ -74,8 +73,8 @@ def assert_same(records, sizes=SIZES):
 
 def fit(x, y, **options):
     own = {"method": dpfast.optimize.Newton(steps=3), "noise": dpfast.SeededNoise(1)}
-    options = {"privacy": 1.0, "scale": 1.0} | own | options
-    return flat(dpfast.fit)(x, y, "log-cosh", **options)
+    loss = dpfast.Objective("log-cosh", scale=1.0)
+    return dpfast.fit(x, y, **{"loss": loss, "privacy": 1.0} | own | options)
 
 
 # ---- any scheduler -------------------------------------------------------------------------------
@@ -98,7 +97,7 @@ def test_chunks_are_made_to_fit():
 
 
 def test_a_fit_is_that_of_the_same_partition_in_memory():
-    found = fit(*arrays(), names=["a", "b", "c"])
+    found = fit(dpfast.records(*arrays(), names=["a", "b", "c"]), None)
     assert found.params.tobytes() == fit(Parts(), None).params.tobytes()
     assert found.names == ("intercept", "a", "b", "c")
     np.testing.assert_allclose(found.params, fit(X, Y).params, rtol=1e-8)  # noise of another depth
@@ -118,7 +117,7 @@ def test_missing_values_of_data_frames():
         {"a": pd.array([1, None, 3], "Int64"), "b": [True, False, True], "y": [1.0, 2.0, np.nan]}
     )
     part = dd.from_pandas(frame, npartitions=1)
-    fit(part, "y", ridge=0.1)
+    fit(part, "y", loss=dpfast.Objective("log-cosh", scale=1.0, ridge=0.1))
     objective = Objective(LogCosh(), Mallows(2.0), 2, scale=1.0)
     keeper = Curator(as_records(part, "y"), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
     alone = as_records(np.array([[1.0, 1.0], [np.nan, 0.0], [3.0, 1.0]]), np.array([1, 2, np.nan]))
@@ -161,7 +160,7 @@ def test_records_are_not_read_one_by_one():
     with pytest.raises(dpfast.InvalidInput, match="never leave"):
         as_records(*arrays()).blocks()
     with pytest.raises(dpfast.InvalidInput, match="in memory"):
-        fit(*arrays(), group=np.arange(N), group_size=2)
+        fit(dpfast.records(*arrays(), group=np.arange(N), group_size=2), None)
 
 
 def test_a_failing_task_says_nothing_and_stays_charged():

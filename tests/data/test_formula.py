@@ -16,7 +16,6 @@ from dpfast.data.formula import terms_of
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
 from tests.data.designs import design_from_formula
-from tests.flat import flat
 from tests.loops import each
 
 SCHEMA = Schema(
@@ -184,12 +183,13 @@ def test_a_fit_from_a_formula():
     rng = np.random.default_rng(0)
     table = {"a": rng.uniform(0, 4, n), "g": rng.choice(["u", "v"], n)}
     table["y"] = 1 + 0.5 * table["a"] + (table["g"] == "v") + 0.1 * rng.normal(size=n)
-    options = {"schema": SCHEMA, "privacy": 2.0, "scale": 0.1, "noise": dpfast.SeededNoise(0)}
-    fit = flat(dpfast.fit_formula)("y ~ a + C(g)", table, "log-cosh", **options)
+    loss = dpfast.Objective("log-cosh", scale=0.1)
+    options = {"schema": SCHEMA, "privacy": 2.0, "noise": dpfast.SeededNoise(0)}
+    fit = dpfast.fit_formula("y ~ a + C(g)", table, loss, **options)
     assert fit.names == ("intercept", "a", "g[v]", "g[w]")
     assert fit.params[:3] == pytest.approx([1.0, 0.5, 1.0], abs=0.05)
     with pytest.raises(InvalidInput, match="one response"):
-        flat(dpfast.fit_formula)("a", table, "log-cosh", **options)
+        dpfast.fit_formula("a", table, loss, **options)
 
 
 def test_a_missing_value_reaches_no_other_record():

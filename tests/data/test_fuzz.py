@@ -21,9 +21,9 @@ from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import DpfastError
 from dpfast.inference.rendering.page import page
 from dpfast.inference.rendering.transcript import transcript
-from tests.flat import flat
 
 SCHEMA = Schema({"age": Numeric(18, 90), "state": Categorical(["CA", "NY"]), "sick": Binary(1, 0)})
+LOG_COSH = dpfast.Objective("log-cosh", scale=1.0)
 FEW = settings(max_examples=40)
 
 #: A damaged place of a file: where (as a share of its length), how many bytes go, what comes.
@@ -137,8 +137,8 @@ def test_columns_of_any_cells(odd, numbers):
 
     def fit():
         X, y = frame[["age"]], frame["sick"]
-        options = {"scale": 1.0, "privacy": 1.0, "noise": dpfast.SeededNoise(0)}
-        found.append(flat(dpfast.fit)(X, y, "log-cosh", standardize=False, **options))
+        options = {"privacy": 1.0, "noise": dpfast.SeededNoise(0)}
+        found.append(dpfast.fit(X, y, LOG_COSH, standardize=False, **options))
 
     ours(fit)
 
@@ -215,15 +215,15 @@ def test_formulas_of_any_words(formula):
     table = {"age": np.linspace(18, 90, 12), "state": ["CA", "NY"] * 6, "sick": [0.0, 1.0] * 6}
     ours(lambda: terms_of(formula))
     options = {"privacy": 1.0, "noise": dpfast.SeededNoise(0), "inference": False}
-    ours(lambda: flat(dpfast.fit_formula)(formula, table, "logistic", schema=SCHEMA, **options))
+    ours(lambda: dpfast.fit_formula(formula, table, "logistic", schema=SCHEMA, **options))
 
 
 @FEW
 @given(places=damages)
 def test_a_damaged_page_does_not_pass(folder, places):
     X = np.linspace(-1.0, 1.0, 100)[:, None]
-    options = {"privacy": 1.0, "scale": 1.0, "noise": dpfast.SeededNoise(0)}
-    content = page(transcript(flat(dpfast.fit)(X, X[:, 0], "log-cosh", **options), 0.95)).encode()
+    options = {"privacy": 1.0, "noise": dpfast.SeededNoise(0)}
+    content = page(transcript(dpfast.fit(X, X[:, 0], LOG_COSH, **options), 0.95)).encode()
     broken = damaged(content, places)
     path = folder / "fit.html"
     path.write_bytes(broken)

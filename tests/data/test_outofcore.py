@@ -14,7 +14,6 @@ from dpfast.data import Records, as_records, streams
 from dpfast.data.reduction import FAN_IN, additions, fold, tree_sum
 from dpfast.models import LogCosh, Mallows, Objective
 from tests import sources
-from tests.flat import flat
 from tests.loops import each
 
 RNG = np.random.default_rng(5)
@@ -31,8 +30,9 @@ def small_blocks(monkeypatch):
 
 
 def fit(data, y=None, **options):
-    options = {"privacy": 1.0, "scale": 1.0, "method": dpfast.optimize.Newton(steps=3)} | options
-    return flat(dpfast.fit)(data, y, "log-cosh", noise=dpfast.SeededNoise(3), **options)
+    options = {"privacy": 1.0, "method": dpfast.optimize.Newton(steps=3)} | options
+    loss = dpfast.Objective("log-cosh", scale=1.0)
+    return dpfast.fit(data, y, loss, noise=dpfast.SeededNoise(3), **options)
 
 
 def curator(records):
@@ -267,7 +267,7 @@ def test_pointers_that_change_after_the_opening_reach_nothing(small_blocks):
 
 def test_groups_need_memory(small_blocks):
     with pytest.raises(dpfast.InvalidInput, match="in memory"):
-        fit(sparse.csr_matrix(X), Y, group=np.arange(N), group_size=2)
+        fit(dpfast.records(sparse.csr_matrix(X), Y, group=np.arange(N), group_size=2))
 
 
 # ---- Parquet -------------------------------------------------------------------------------------
@@ -390,7 +390,7 @@ def test_opened_records_hold_their_response_and_names(tmp_path):
     with pytest.raises(dpfast.InvalidInput, match="y=None"):
         fit(records, Y)
     with pytest.raises(dpfast.InvalidInput, match="y=None"):
-        fit(records, names=["a", "b", "c"])
+        fit(dpfast.records(records, names=["a", "b", "c"]))
 
 
 def test_a_changed_file_is_noticed_and_the_charge_stays(tmp_path):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from tests.flat import flat
 from tests.loops import each
 
 pandas = pytest.importorskip("pandas")
@@ -20,20 +19,24 @@ GROUP = pandas.Series(np.arange(N) // 2, index=LABELS)
 SHUFFLED = Y.sample(frac=1.0, random_state=0)
 
 CALLS = {
-    "fit": lambda x, y, **options: flat(dpfast.fit)(
-        x, y, "huber", scale=1.0, privacy=1.0, **options
+    "fit": lambda x, y, **options: dpfast.fit(
+        x, y, dpfast.Objective("huber", scale=1.0), privacy=1.0, **options
     ),
-    "fit_quantiles": lambda x, y, **options: flat(dpfast.fit_quantiles)(
-        x, y, scale=1.0, privacy=1.0, **options
+    "fit_quantiles": lambda x, y, **options: dpfast.fit_quantiles(
+        x, y, loss=dpfast.Objective("quantile", scale=1.0), privacy=1.0, **options
     ),
-    "minimize": lambda x, y, **options: flat(dpfast.minimize)(
-        x, y, "tukey", scale=1.0, privacy=1.0, method=dpfast.optimize.Adaptive(), **options
-    ),
-    "certify": lambda x, y, **options: flat(dpfast.release.certify)(
+    "minimize": lambda x, y, **options: dpfast.minimize(
         x,
         y,
-        "log-cosh",
-        scale=1.0,
+        dpfast.Objective("tukey", scale=1.0),
+        privacy=1.0,
+        method=dpfast.optimize.Adaptive(),
+        **options,
+    ),
+    "certify": lambda x, y, **options: dpfast.release.certify(
+        x,
+        y,
+        dpfast.Objective("log-cosh", scale=1.0),
         privacy=dpfast.PureDP(1.0),
         domain=dpfast.models.Box(1.0),
         **options,
@@ -70,8 +73,8 @@ def test_estimators_and_groups_do_the_same():
         model.fit(X, SHUFFLED)
     model.fit(X, Y)
     with pytest.raises(dpfast.InvalidInput, match="index of X and that of group differ"):
-        CALLS["fit"](X, Y, group=GROUP[::-1], group_size=2)
-    CALLS["fit"](X, Y, group=GROUP, group_size=2)
+        CALLS["fit"](dpfast.records(X, Y, group=GROUP[::-1], group_size=2), None)
+    CALLS["fit"](dpfast.records(X, Y, group=GROUP, group_size=2), None)
 
 
 def test_rows_that_belong_together_are_taken():

@@ -21,7 +21,6 @@ from dpfast.data.columns import cell_numbers, labels, numbers
 from dpfast.data.files import read_table
 from dpfast.data.groups import grouped
 from dpfast.errors import ResultWarning
-from tests.flat import flat
 from tests.loops import each
 
 N, CHANGED = 6, 2
@@ -231,8 +230,9 @@ def frames():
 
 
 def seen_of_a_fit(X, y=None, opened=False, **options):
-    fit = flat(dpfast.fit)(
-        X, np.arange(N) if y is None and not opened else y, "log-cosh", privacy=1.0, scale=1.0,
+    fit = dpfast.fit(
+        X, np.arange(N) if y is None and not opened else y,
+        dpfast.Objective("log-cosh", scale=1.0), privacy=1.0,
         method=dpfast.optimize.Newton(steps=2), noise=dpfast.SeededNoise(0), **options,
     )  # fmt: skip
     return fit.names, fit.params.shape, fit.n_records, fit.privacy.entries, fit.method
@@ -523,11 +523,11 @@ def test_a_label_of_a_group(make, good, cell):
     ]
     assert all(len(r.y) % 2 == 0 for r in results)
     assert len(held[0] - held[1]) <= 2 and len(held[1] - held[0]) <= 2
-    options = {"group_size": 2, "names": ["x"]}
+    rows = np.ones((len(good), 1)), np.ones(len(good))
     (first, _), (second, _) = [
         heard(
             lambda g=g: seen_of_a_fit(
-                np.ones((len(good), 1)), np.ones(len(good)), group=g, **options
+                dpfast.records(*rows, group=g, group_size=2, names=["x"]), opened=True
             )
         )
         for g in pair(make, good, cell())

@@ -13,7 +13,6 @@ import pytest
 
 import dpfast
 from dpfast.cli import main
-from tests.flat import flat
 
 SCHEMA = """
 [columns.wage]
@@ -237,7 +236,6 @@ def test_persons_of_a_file_are_those_of_python(folder, capsys):
     text = "".join(f"{a}P{i:03d}{b},{v:.6f},{u:.6f}\n" for a, i, b, v, u in lines)
     (folder / "rows.csv").write_text("who,y,x\n" + text)
     X, v = np.round(x, 6)[:, None], np.round(y, 6)
-    common = {"privacy": 1.0, "standardize": True, "group": persons}
     command = ["fit", "rows.csv", "--response", "y", "--covariates", "x", "--mu", "1"]
     command += ["--seed", "1", "--json", "--group", "who"]
     for options, given in (
@@ -247,7 +245,8 @@ def test_persons_of_a_file_are_those_of_python(folder, capsys):
         assert main([*command, *options]) == 0
         found = json.loads(capsys.readouterr().out)
         noise = dpfast.SeededNoise(1)
-        told = flat(dpfast.fit)(X, v, noise=noise, names=["x"], **common, **given)
+        rows = dpfast.records(X, v, names=["x"], group=persons, **given)
+        told = dpfast.fit(rows, None, privacy=1.0, standardize=True, noise=noise)
         assert found["params"] == told.params.tolist()
         assert found["n_records"] == told.to_dict()["n_records"] < 2701
     assert main(command) == 1

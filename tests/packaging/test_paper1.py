@@ -9,7 +9,6 @@ import dpfast
 from bench import printed
 from bench.figures.paper1 import designs, real_data
 from bench.figures.runner import Run
-from tests.flat import flat
 
 RADIUS = 2.0**0.5
 
@@ -27,7 +26,8 @@ def problems():
 @pytest.mark.parametrize("name", ["linear", "logistic"])
 def test_without_noise_they_find_the_exact_fit(name):
     problem, X, y, loss, options = problems()[name]
-    exact = flat(dpfast.nonprivate_fit)(X, y, loss, weights=dpfast.Mallows(RADIUS), **options)
+    weighted = dpfast.Objective(loss, dpfast.Mallows(RADIUS), **options)
+    exact = dpfast.nonprivate_fit(X, y, weighted)
     rng, start = np.random.default_rng(1), exact.params + 0.05
     newton = printed.newton(problem, 1e9, 10, rng, start)
     step = 1.0 / problem.curvature_bound

@@ -17,7 +17,6 @@ from dpfast.effects.treatment_inputs import METHODS
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
 from tests.audit.calls.example import Example
-from tests.flat import flat
 
 __all__ = ["effects"]
 
@@ -32,7 +31,7 @@ def _effect(label: str, **options: Any) -> Example:
         X, y = data
         with np.errstate(all="ignore"):
             treated = np.where(np.abs(X[:, 1]) < 1e300, X[:, 1] > 0.0, X[:, 1])
-        found = flat(treatment_effect)(X, treated, y, **own)
+        found = treatment_effect(X, treated, y, **own)
         return found, found.summary(), found.to_dict(), repr(found)
 
     return Example("dpfast.effects.treatment.treatment_effect", label, call, False, budget)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast import Objective
+from dpfast import Objective, records
 from dpfast.models import (
     Bounded,
     Clip,
@@ -47,7 +47,6 @@ from tests.audit.calls.example import (
     WEIGHTS,
     Example,
 )
-from tests.flat import flat
 
 __all__ = [
     "fits",
@@ -65,17 +64,35 @@ __all__ = [
 METHODS: tuple[type[Newton | GradientDescent], ...] = (Newton, GradientDescent)
 
 
-def _fit(label: str, loss: str | Loss, **options: Any) -> Example:
+def _objective(loss: str | Loss, scale: Any = 0.8, **terms: Any) -> str | Loss | Objective:
+    """The loss with its terms; alone where it has none, and some losses take none."""
+    terms = {name: value for name, value in terms.items() if value is not None}
+    scale = None if loss in BINARY else scale
+    return Objective(loss, scale=scale, **terms) if terms or scale is not None else loss
+
+
+def _fit(
+    label: str,
+    loss: str | Loss,
+    *,
+    scale: Any = 0.8,
+    weights: Any = None,
+    ridge: float | None = None,
+    fit_intercept: bool | None = None,
+    beside: dict[str, Any] | None = None,
+    **options: Any,
+) -> Example:
     budget = options.setdefault("privacy", GDP(1.0))
     binary = loss in BINARY
-    if not binary:
-        options.setdefault("scale", 0.8)
+    terms = {"weights": weights, "ridge": ridge, "fit_intercept": fit_intercept}
+    objective = _objective(loss, scale, **terms)
 
     def call(data: Any) -> Any:
         own = dict(options)
         if "ledger" in own:  # state belongs inside the call
             own["ledger"] = Ledger(own["ledger"])
-        result = flat(fit)(data[0], data[1], loss, **own)
+        X, y = (records(*data, **beside), None) if beside else data
+        result = fit(X, y, objective, **own)
         # What is derived from a result is published as often as the result.
         return result, result.summary(), result.to_dict(), repr(result)
 
@@ -128,7 +145,7 @@ def fits() -> Iterator[Example]:
         yield _fit("descent", counts, scale=None, method=descent, fit_intercept=False)
     for loss in REDESCENDING:
         yield _fit("redescending", loss, inference=False, method=GradientDescent(steps=4))
-    yield _fit("names, threads", "log-cosh", names=["a", "b"], threads=2)
+    yield _fit("names, threads", "log-cosh", beside={"names": ["a", "b"], "threads": 2})
     yield _fit("shared ledger", "log-cosh", ledger=GDP(2.0))
     yield _fit("shared ledger too small", "log-cosh", ledger=GDP(0.5))
     free = FreeScale(0.05, 20.0)
@@ -181,8 +198,9 @@ def levels() -> Iterator[Example]:
                 with np.errstate(all="ignore"):
                     beside = {"sample_weight": 1.5 * X[:, 0] + 1.0, "offset": 0.5 * X[:, 1]}
                 beside["largest_weight"] = 2.0
-            found = flat(fit_quantiles)(
-                X, y, taus, privacy=budget, scale=scale, threads=2, **beside
+            loss = Objective("quantile", scale=scale) if scale else "quantile"
+            found = fit_quantiles(
+                records(X, y, threads=2, **beside), None, taus, loss, privacy=budget
             )
             return (
                 found,
@@ -208,27 +226,28 @@ def levels() -> Iterator[Example]:
 def weighted() -> Iterator[Example]:
     """Records with weights and offsets of their own, functions of the record each."""
     name, steps = "dpfast.regression.fit.fit", Newton(steps=3)
-    ways: tuple[tuple[str, str, dict[str, Any]], ...] = (
-        ("huber", "Newton", {"scale": 0.8, "method": steps}),
-        ("log-cosh", "defaults", {"scale": 0.8}),
-        ("log-cosh", "free scale", {"scale": FreeScale(0.05, 20.0)}),
-        ("log-cosh", "units bought", {"privacy": GDP(40.0)}),
-        ("huber", "estimated step", {"scale": 0.8, "method": GradientDescent(
+    ways: tuple[tuple[str, str, dict[str, Any], dict[str, Any]], ...] = (
+        ("huber", "Newton", {}, {"method": steps}),
+        ("log-cosh", "defaults", {}, {}),
+        ("log-cosh", "free scale", {"scale": FreeScale(0.05, 20.0)}, {}),
+        ("log-cosh", "units bought", {"scale": None}, {"privacy": GDP(40.0)}),
+        ("huber", "estimated step", {}, {"method": GradientDescent(
             step_size="estimated", steps=3)}),
-        ("huber", "clipped", {"scale": 0.8, "weights": Clip(0.8), "inference": False,
-                              "method": GradientDescent(steps=3)}),
-        ("least-squares", "units bought", {"privacy": GDP(40.0)}),
-        ("logistic", "Newton", {"method": steps}),
-        ("logistic", "defaults", {}),
+        ("huber", "clipped", {"weights": Clip(0.8)}, {"inference": False,
+                                                      "method": GradientDescent(steps=3)}),
+        ("least-squares", "units bought", {"scale": None}, {"privacy": GDP(40.0)}),
+        ("logistic", "Newton", {}, {"method": steps}),
+        ("logistic", "defaults", {}, {}),
     )  # fmt: skip
-    for loss, label, options in ways:
+    for loss, label, terms, options in ways:
+        objective = _objective(loss, **terms)
 
-        def call(data: Any, loss: str = loss, options: dict[str, Any] = options) -> Any:
+        def call(data: Any, loss: Any = objective, options: dict[str, Any] = options) -> Any:
             X, y = data
             with np.errstate(all="ignore"):
                 weight, offset = 1.5 * X[:, 0] + 1.0, 0.5 * X[:, 1] - 0.2 * X[:, 0]
             beside = {"sample_weight": weight, "largest_weight": 2.0, "offset": offset}
-            result = flat(fit)(X, y, loss, **({"privacy": GDP(1.0)} | options), **beside)
+            result = fit(records(X, y, **beside), None, loss, **({"privacy": GDP(1.0)} | options))
             return result, result.summary()
 
         binary = loss in BINARY
@@ -240,19 +259,20 @@ def weighted() -> Iterator[Example]:
 def persons() -> Iterator[Example]:
     """Persons who count with the mean of their rows, here of at most three each."""
     name = "dpfast.regression.fit.fit"
-    ways: tuple[tuple[str, str, dict[str, Any]], ...] = (
-        ("huber", "Newton", {"scale": 0.8, "method": Newton(steps=3)}),
-        ("log-cosh", "defaults", {"scale": 0.8}),
-        ("log-cosh", "units bought", {"privacy": GDP(40.0)}),
-        ("logistic", "defaults", {}),
-        ("logistic", "units bought", {"privacy": GDP(40.0), "standardize": True}),
+    ways: tuple[tuple[str, str, float | None, dict[str, Any]], ...] = (
+        ("huber", "Newton", 0.8, {"method": Newton(steps=3)}),
+        ("log-cosh", "defaults", 0.8, {}),
+        ("log-cosh", "units bought", None, {"privacy": GDP(40.0)}),
+        ("logistic", "defaults", None, {}),
+        ("logistic", "units bought", None, {"privacy": GDP(40.0), "standardize": True}),
     )
-    for loss, label, options in ways:
+    for loss, label, scale, options in ways:
+        objective = _objective(loss, scale)
 
-        def call(data: Any, loss: str = loss, options: dict[str, Any] = options) -> Any:
+        def call(data: Any, loss: Any = objective, options: dict[str, Any] = options) -> Any:
             X, y = data
             given: dict[str, Any] = {"group": np.arange(len(y)) // 3, "each": "person"}
-            result = flat(fit)(X, y, loss, **({"privacy": GDP(1.0)} | options), **given)
+            result = fit(records(X, y, **given), None, loss, **({"privacy": GDP(1.0)} | options))
             return result, result.summary()
 
         binary = loss in BINARY
@@ -270,16 +290,14 @@ def formulas() -> Iterator[Example]:
     columns = {"a": Numeric(-1.0, 1.0), "b": Numeric(-2.0, 2.0, centre=1.0, unit=0.5)}
     for loss, response in (("log-cosh", Numeric(-3.0, 3.0)), ("logistic", Binary(1, 0))):
         schema = Schema(columns | {"y": response})
-        scale = {} if loss in BINARY else {"scale": 0.8}
+        objective = _objective(loss)
 
-        def call(data: Any, loss: str = loss, options: Any = (schema, scale)) -> Any:
+        def call(data: Any, loss: Any = objective, schema: Schema = schema) -> Any:
             X, y = data
             table = {"a": X[:, 0], "b": X[:, 1], "y": y}
             formula = "y ~ a*b + I(a**2) + exp(b)"
-            own = {"schema": options[0], "privacy": GDP(1.0), "method": Newton(steps=3)} | options[
-                1
-            ]
-            return flat(fit_formula)(formula, table, loss, **own)
+            method = Newton(steps=3)
+            return fit_formula(formula, table, loss, schema=schema, privacy=GDP(1.0), method=method)
 
         name = "dpfast.regression.fit.fit_formula"
         yield Example(name, loss, call, loss in BINARY, GDP(1.0))
@@ -328,7 +346,7 @@ def standardised() -> Iterator[Example]:
 
     def bought(data: Any, loss: str = "log-cosh", **options: Any) -> Any:
         X, y = data
-        units = flat(standardize)(X, y, privacy=GDP(30.0), **options)
+        units = standardize(X, y, privacy=GDP(30.0), **options)
         scale = None if loss in BINARY else 0.8
         found = fit(units.encode(X, y), None, Objective(loss, scale=scale), privacy=GDP(40.0))
         return repr(units), units.centres, units.spreads, found, found.natural.summary()

@@ -13,6 +13,7 @@ from bench.figures.paper2.examples import one_hidden_layer
 from dpfast.models import (
     Bounded,
     Mallows,
+    Objective,
 )
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.nonconvex.minimize import minimize
@@ -22,7 +23,6 @@ from dpfast.papers.proximal import Proximal
 from dpfast.papers.spider import Spider
 from dpfast.privacy.budget import GDP, ZCDP
 from tests.audit.calls.example import Example
-from tests.flat import flat
 
 __all__ = ["minimizations"]
 
@@ -38,7 +38,7 @@ def minimizations() -> Iterator[Example]:
 
     own: dict[str, Any] = {"dimension": 2, "lipschitz": 0.9, "smoothness": 1.5}
     targets: dict[str, tuple[Any, dict[str, Any]]] = {
-        loss: (loss, {"scale": 0.8, "weights": weights})
+        loss: (Objective(loss, weights, scale=0.8), {})
         for loss, weights in (("tukey", None), ("cauchy", Bounded(1.5)), ("welsch", Mallows(1.5)))
     }
     targets["users gradients"] = (PerRecordObjective(per_record, **own), {})
@@ -73,5 +73,5 @@ def minimizations() -> Iterator[Example]:
 
 
 def _minimize(objective: Any, options: dict[str, Any], data: Any) -> Any:
-    result = flat(minimize)(data[0], data[1], objective, **options)
+    result = minimize(data[0], data[1], objective, **options)
     return result, result.summary(), repr(result), result.gradient_norms, result.rounds
