@@ -19,7 +19,6 @@ import numpy as np
 
 import dpfast
 from bench.stored import keep
-from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results"
 LEVEL = 0.95
@@ -78,19 +77,16 @@ def run(design: str, n: int, mu: float, seeds: range) -> dict[str, np.ndarray]:
         if isinstance(scale, dpfast.FreeScale):
             truth = np.append(truth, DESIGNS[design][1])
         noise = dpfast.SeededNoise(seed)
-        private = flat(dpfast.fit)(
-            X,
-            y,
-            loss,
+        private = dpfast.fit(
+            dpfast.records(X, y, threads=1),
+            None,
+            dpfast.Objective(loss, weights=weights, scale=scale),
             privacy=mu,
             noise=noise,
-            threads=1,
             standardize=False,
             method="newton",
-            scale=scale,
-            weights=weights,
         )
-        plain = flat(dpfast.nonprivate_fit)(X, y, loss, scale=scale, weights=same)
+        plain = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, weights=same, scale=scale))
         for key, fit in (("private", private), ("plain", plain)):
             interval = fit.conf_int(LEVEL)
             covered = (interval[:, 0] <= truth) & (truth <= interval[:, 1])

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 import dpfast
 from bench.rivals.tables import options, store
-from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results" / "persons.md"
 Array = NDArray[np.float64]
@@ -100,7 +99,9 @@ def measured(name: str, pattern: Rows, mu: float, runs: int) -> str:
         if pattern.group_size is not None:
             protected = {"group": who, "group_size": pattern.group_size}
         noise = dpfast.SeededNoise(seed)
-        fit = flat(dpfast.fit)(X, y, loss, privacy=mu, noise=noise, threads=1, **protected)
+        fit = dpfast.fit(
+            dpfast.records(X, y, threads=1, **protected), None, loss, privacy=mu, noise=noise
+        )
         found.append(fit.params[1:])
         errors.append(fit.bse[1:])
         ends.append(fit.conf_int()[1:])

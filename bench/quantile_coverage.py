@@ -17,7 +17,6 @@ from scipy import stats
 
 import dpfast
 from bench.stored import keep
-from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results"
 MU = 1.0
@@ -32,7 +31,7 @@ class Design(NamedTuple):
     covariates: int
     errors: Any
     fan: float
-    options: dict[str, Any]
+    terms: dict[str, Any]
 
 
 DESIGNS = {
@@ -62,9 +61,10 @@ def measured(design: Design, n: int, tau: float, fits: int) -> tuple[str, float]
             X = rng.normal(size=(n, 2))
         errors = design.errors.rvs(n, random_state=rng)
         y = 1.0 + X @ slopes + (1.0 + design.fan * X[:, 0]) * errors
-        fit = flat(dpfast.fit)(
-            X, y, dpfast.Quantile(tau), privacy=MU, noise=dpfast.SeededNoise(seed), threads=1,
-            **design.options,
+        fit = dpfast.fit(
+            dpfast.records(X, y, threads=1), None,
+            dpfast.Objective(dpfast.Quantile(tau), **design.terms), privacy=MU,
+            noise=dpfast.SeededNoise(seed),
         )  # fmt: skip
         limits = [np.asarray(fit.conf_int(level)) for level in (0.9, 0.95)]
         hits.append([(one[:, 0] <= truth) & (truth <= one[:, 1]) for one in limits])

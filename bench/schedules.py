@@ -20,7 +20,6 @@ import numpy as np
 import dpfast
 from bench.stored import keep
 from dpfast.models import Mallows, Objective, resolve_loss
-from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -57,12 +56,13 @@ def simulate(design: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def run(design: str, seeds: range) -> np.ndarray:
     """Squared distances (seed, setting) in units of the squared one-shot reference."""
     p, n, _, _, loss, _ = DESIGNS[design]
-    options = {"scale": None if loss == "logistic" else 1.0, "weights": Mallows(p**0.5)}
-    objective = Objective(resolve_loss(loss), Mallows(p**0.5), p - 1, scale=options["scale"])
+    scale = None if loss == "logistic" else 1.0
+    objective = Objective(resolve_loss(loss), Mallows(p**0.5), p - 1, scale=scale)
+    asked = Objective(loss, Mallows(p**0.5), scale=scale)
     rows = []
     for seed in seeds:
         X, y = simulate(design, seed)
-        plain = flat(dpfast.nonprivate_fit)(X, y, loss, **options)
+        plain = dpfast.nonprivate_fit(X, y, asked)
         A = np.column_stack([np.ones(n), X])
         t = A @ plain.params
         weight = np.minimum(1.0, p / (A**2).sum(axis=1))
@@ -77,16 +77,14 @@ def run(design: str, seeds: range) -> np.ndarray:
                 method = dpfast.optimize.Newton(
                     steps=steps, schedule=dpfast.optimize.Geometric(ratio, share)
                 )
-            fit = flat(dpfast.fit)(
-                X,
-                y,
-                loss,
+            fit = dpfast.fit(
+                dpfast.records(X, y, threads=1),
+                None,
+                asked,
                 privacy=1.0,
                 method=method,
                 noise=dpfast.SeededNoise(seed),
-                threads=1,
                 standardize=False,
-                **options,
             )
             row.append(float(((fit.params - plain.params) ** 2).sum()) / reference**2)
         rows.append(row)

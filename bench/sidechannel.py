@@ -20,7 +20,6 @@ import dpfast
 from bench.harness import interleaved, processor
 from bench.rivals import literature
 from bench.stored import keep
-from tests.flat import flat
 
 STORED = Path(__file__).with_name("results") / "sidechannel.md"
 
@@ -46,13 +45,19 @@ def noise() -> dpfast.SeededNoise:
     return dpfast.SeededNoise(1)
 
 
-def fitted(loss: str, method: str, **options: object) -> Call:
+def one_thread(table: Table) -> object:
+    return dpfast.records(*table, threads=1)
+
+
+def fitted(loss: str, method: str, scale: float | None = None, inference: bool = True) -> Call:
+    objective = dpfast.Objective(loss, weights=dpfast.Mallows(3.0), scale=scale)
+
     def run(table: Table) -> object:
         X, y = table
         y = (y > 0.0).astype(float) if loss == "logistic" else y
-        return flat(dpfast.fit)(
-            X, y, loss, privacy=TOTAL, method=method, noise=noise(), threads=1,
-            weights=dpfast.Mallows(3.0), standardize=False, **options,
+        return dpfast.fit(
+            dpfast.records(X, y, threads=1), None, objective, privacy=TOTAL, method=method,
+            noise=noise(), standardize=False, inference=inference,
         )  # fmt: skip
 
     return run
@@ -60,26 +65,26 @@ def fitted(loss: str, method: str, **options: object) -> Call:
 
 def with_defaults(loss: str) -> Call:
     """Units, and what else is not declared, are bought."""
-    return lambda table: flat(dpfast.fit)(*table, loss, privacy=TOTAL, noise=noise(), threads=1)
+    return lambda table: dpfast.fit(one_thread(table), None, loss, privacy=TOTAL, noise=noise())
 
 
 def released(table: Table) -> object:
-    return flat(dpfast.release_functional)(
-        *table, "log-cosh", [1.0, *[0.0] * (P - 1)], privacy=TOTAL, scale=1.0, noise=noise(),
-        domain=dpfast.models.Ball(3.0), threads=1, method="paper",
+    return dpfast.release_functional(
+        one_thread(table), None, dpfast.Objective("log-cosh", scale=1.0), [1.0, *[0.0] * (P - 1)],
+        privacy=TOTAL, noise=noise(), domain=dpfast.models.Ball(3.0), method="paper",
     )  # fmt: skip
 
 
 def parameter(table: Table) -> object:
-    return flat(dpfast.release_parameter)(
-        *table, "log-cosh", privacy=TOTAL, scale=1.0, noise=noise(), domain=dpfast.models.Ball(3.0),
-        threads=1,
+    return dpfast.release_parameter(
+        one_thread(table), None, dpfast.Objective("log-cosh", scale=1.0), privacy=TOTAL,
+        noise=noise(), domain=dpfast.models.Ball(3.0),
     )  # fmt: skip
 
 
 def minimised(table: Table) -> object:
-    return flat(dpfast.minimize)(
-        *table, "tukey", privacy=TOTAL, scale=1.0, noise=noise(), threads=1
+    return dpfast.minimize(
+        one_thread(table), None, dpfast.Objective("tukey", scale=1.0), privacy=TOTAL, noise=noise()
     )
 
 
@@ -90,9 +95,10 @@ def quantiles(table: Table) -> object:
 
 
 def perturbed(table: Table) -> object:
-    return flat(literature.output_perturbation)(
-        *table, "log-cosh", privacy=TOTAL, scale=1.0, ridge=0.1, weights=dpfast.Bounded(3.0),
-        noise=noise(), threads=1,
+    return literature.output_perturbation(
+        one_thread(table), None,
+        dpfast.Objective("log-cosh", weights=dpfast.Bounded(3.0), scale=1.0, ridge=0.1),
+        privacy=TOTAL, noise=noise(),
     )  # fmt: skip
 
 

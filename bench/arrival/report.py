@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 import dpfast
 from bench.arrival.designs import Cell, simulate
 from dpfast.errors import NotConverged
-from tests.flat import flat
 
 #: What a warning has to name one of.
 HELPS = "records", "budget", "covariates", "FreeScale", "start nearer"
@@ -44,10 +43,13 @@ def measure(cell: Cell, seeds: Sequence[int]) -> Fits:
             continue
         if not (exact.bse < 1e3).all():
             continue
-        options: dict[str, Any] = {"privacy": cell.mu, "scale": scale, "threads": 1}
-        options["standardize"] = False  # the units of the designs are public
+        # the units of the designs are public
+        options: dict[str, Any] = {"privacy": cell.mu, "standardize": False}
         noise_seed = own % 2**31 + 10_000 * seed
-        fit = flat(dpfast.fit)(X, y, cell.loss, noise=dpfast.SeededNoise(noise_seed), **options)
+        fit = dpfast.fit(
+            dpfast.records(X, y, threads=1), None, dpfast.Objective(cell.loss, scale=scale),
+            noise=dpfast.SeededNoise(noise_seed), **options,
+        )  # fmt: skip
         interval = fit.conf_int()
         rows.append(
             (

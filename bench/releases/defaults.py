@@ -27,7 +27,6 @@ from bench.stored import keep
 from dpfast.curator.release import one_step
 from dpfast.data.scaling.transformed import projections
 from dpfast.release import routes
-from tests.flat import flat
 from tests.twins.seen import seen
 
 DELTA = 1e-6
@@ -119,18 +118,19 @@ def cell(design: Design, epsilon: float, runs: int) -> Cell:
     )
     target, direction = exact.params[1], np.eye(len(exact.params))[1]
     common: dict[str, Any] = {
-        "privacy": dpfast.ApproxDP(epsilon, DELTA), "domain": design.domain, "scale": design.scale,
+        "privacy": dpfast.ApproxDP(epsilon, DELTA), "domain": design.domain,
     }  # fmt: skip
+    loss = dpfast.Objective(design.loss, scale=design.scale)
     rate = {"rate": float(np.clip(design.y.mean(), 0.01, 0.99))} if design.scale is None else {}
-    plan = flat(dpfast.release.plan_release)(
-        len(design.y), X.shape[1], design.loss, runs=4, **common, **rate
+    plan = dpfast.release.plan_release(
+        len(design.y), X.shape[1], loss, runs=4, **common, **rate
     )  # fmt: skip
     errors = {}
     for method in ("auto", *(name for name in METHODS if name != plan.method)):
         found = [
-            flat(dpfast.release_functional)(
-                X, design.y, design.loss, direction, noise=dpfast.SeededNoise(seed), threads=1,
-                method=method, **common,
+            dpfast.release_functional(
+                dpfast.records(X, design.y, threads=1), None, loss, direction,
+                noise=dpfast.SeededNoise(seed), method=method, **common,
             )
             for seed in range(runs)
         ]  # fmt: skip

@@ -7,7 +7,6 @@ import pytest
 
 import dpfast
 from bench.harness import compare, is_quick
-from tests.flat import flat
 
 #: Few records certify at a large budget; the work is the same.
 N, D, EPSILON = (100_000, 17, 10.0) if is_quick() else (1_000_000, 17, 1.0)
@@ -27,21 +26,22 @@ def test_release_against_a_fit(benchmark, data, loss, domain):
     """Target: at most 1.3 times the fit.  A box is projected onto in a pass of its own."""
     X, real, binary = data
     y = binary if loss == "logistic" else real
-    options = {} if loss == "logistic" else {"scale": 1.0}
+    scale = None if loss == "logistic" else 1.0
+    objective = dpfast.Objective(loss, scale=scale)
     chosen = dpfast.models.Ball(D**0.5) if domain == "ball" else dpfast.models.Box(1.0)
 
     def release() -> object:
-        result = flat(dpfast.release_functional)(
-            X, y, loss, "x1", privacy=dpfast.ApproxDP(EPSILON, 1e-6), domain=chosen,
-            method="paper", **options,
+        result = dpfast.release_functional(
+            X, y, objective, "x1", privacy=dpfast.ApproxDP(EPSILON, 1e-6), domain=chosen,
+            method="paper",
         )  # fmt: skip
         assert result.certified
         return result
 
     def fit() -> object:
         weights = dpfast.Bounded(D**0.5)
-        return flat(dpfast.nonprivate_fit)(
-            X, y, loss, fit_intercept=False, weights=weights, **options
+        return dpfast.nonprivate_fit(
+            X, y, dpfast.Objective(loss, weights=weights, fit_intercept=False, scale=scale)
         )
 
     medians = compare(

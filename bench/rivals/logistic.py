@@ -43,7 +43,6 @@ from bench.rivals.tables import (
     store,
 )
 from dpfast.errors import InferenceUnavailable
-from tests.flat import flat
 
 Array = NDArray[np.float64]
 
@@ -78,10 +77,9 @@ def perturbed_objective(Z: Array, y: Array, mu: float, seed: int) -> Array:
 
 def dp_sgd(Z: Array, y: Array, mu: float, seed: int) -> Array:
     """DP-SGD with public settings."""
-    settings = sgd_settings(Z)
-    settings["step_size"] *= LONGER
+    settings = sgd_settings(Z, 0.2 * LONGER)
     noise = dpfast.SeededNoise(seed)
-    fit = flat(literature.dp_sgd)(Z, y, "logistic", privacy=pair_of(mu), noise=noise, **settings)
+    fit = literature.dp_sgd(Z, y, "logistic", privacy=pair_of(mu), noise=noise, **settings)
     return fit.params
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ import dpfast
 from bench.rivals import literature
 from bench.rivals.ensemble import ensemble
 from dpfast.errors import InferenceUnavailable
-from tests.flat import flat
 
 __all__ = [
     "JUDGED",
@@ -145,16 +144,17 @@ def clipped_descent(Z: Array, v: Array, mu: float, seed: int) -> Answer:
 def dp_sgd(Z: Array, v: Array, mu: float, seed: int) -> Answer:
     """DP-SGD on samples of a tenth of the records; settings from n, p and the budget alone."""
     noise = dpfast.SeededNoise(seed)
-    fit = flat(literature.dp_sgd)(
+    fit = literature.dp_sgd(
         Z, v, "least-squares", privacy=pair_of(mu), noise=noise, **sgd_settings(Z)
     )
     return Answer(fit.params)
 
 
-def sgd_settings(Z: Array) -> dict[str, float]:
+def sgd_settings(Z: Array, step_size: float = 0.2) -> dict[str, Any]:
     """Of DP-SGD for standardised columns: public."""
     clip = 1.5 * (Z.shape[1] + 1) ** 0.5
-    return {"clip": clip, "steps": 100, "sampling_rate": 0.1, "step_size": 0.2, "average": 0.5}
+    method = dpfast.optimize.GradientDescent(steps=100, step_size=step_size, average=0.5)
+    return {"clip": clip, "sampling_rate": 0.1, "method": method}
 
 
 def perturbed_objective(Z: Array, v: Array, mu: float, seed: int) -> Answer:

@@ -13,7 +13,6 @@ from bench import printed
 from bench.figures.paper1.designs import RADIUS, bounded_linear, curves, linear, logistic, one_panel
 from bench.figures.runner import Figure, Outcome, Run
 from bench.rivals import literature
-from tests.flat import flat
 
 TRUTH = np.array([1.5, 1.0, -1.0, 0.5])
 OTHER = np.array([1.0, -1.0, 0.5, -0.5])
@@ -47,30 +46,45 @@ def steps(y: np.ndarray) -> int:
     return round(6.0 * math.log(len(y)))
 
 
+def objective(
+    loss: str, scale: float | None = None, weights: Any = None, fit_intercept: bool = True
+) -> dpfast.Objective:
+    return dpfast.Objective(loss, weights, scale=scale, fit_intercept=fit_intercept)
+
+
 def private(function: Callable[..., Any], *arguments: Any, **options: Any) -> Method:
     """A function of the library, on one thread, with noise of the seed."""
     return lambda X, y, seed, rng: (
-        flat(function)(
-            X, y, *arguments, noise=dpfast.SeededNoise(seed), threads=1, **options
+        function(
+            dpfast.records(X, y, threads=1),
+            None,
+            *arguments,
+            noise=dpfast.SeededNoise(seed),
+            **options,
         ).params
     )
 
 
-def default(loss: str, mu: float, scale: float | None, **options: Any) -> Method:
-    return private(dpfast.fit, loss, privacy=mu, scale=scale, inference=False, **options)
+def default(loss: str, mu: float, scale: float | None, **terms: Any) -> Method:
+    return private(dpfast.fit, objective(loss, scale, **terms), privacy=mu, inference=False)
 
 
-def nonprivate(loss: str, scale: float | None, **options: Any) -> Method:
+def nonprivate(loss: str, scale: float | None, **terms: Any) -> Method:
     return lambda X, y, seed, rng: (
-        flat(dpfast.nonprivate_fit)(X, y, loss, scale=scale, **options).params
+        dpfast.nonprivate_fit(X, y, objective(loss, scale, **terms)).params
     )
 
 
-def clipped(loss: str, clip: float, mu: float, step_size: float, **options: Any) -> Method:
-    fixed: dict[str, Any] = {"clip": clip, "privacy": mu, "step_size": step_size}
-    fixed |= {"schedule": "uniform"} | options
-    descend = literature.clipped_gradient_descent
-    return lambda X, y, seed, rng: private(descend, loss, steps=steps(y), **fixed)(X, y, seed, rng)
+def clipped(loss: str, clip: float, mu: float, step_size: float, **terms: Any) -> Method:
+    def method(X: np.ndarray, y: np.ndarray, seed: int, rng: np.random.Generator) -> np.ndarray:
+        descent = dpfast.optimize.GradientDescent(
+            steps=steps(y), step_size=step_size, schedule="uniform"
+        )
+        asked = objective(loss, **terms)
+        fixed: dict[str, Any] = {"clip": clip, "privacy": mu, "method": descent}
+        return private(literature.clipped_gradient_descent, asked, **fixed)(X, y, seed, rng)
+
+    return method
 
 
 def robust(problem: Callable[..., printed.Problem], mu: float, step_size: float) -> Method:
@@ -256,8 +270,9 @@ def _perturbation(mu: float, radius: float) -> Method:
         epsilon = dpfast.GDP(mu).epsilon(1.0 / len(y))
         ridge = 2.0 * radius**2 / 4.0 / (len(y) * epsilon)
         budget = dpfast.ApproxDP(epsilon, 1.0 / len(y))
-        options: dict[str, Any] = {"ridge": ridge, "privacy": budget, "radius": radius}
-        return private(literature.objective_perturbation, "logistic", **options)(X, y, seed, rng)
+        asked = dpfast.Objective("logistic", ridge=ridge)
+        options: dict[str, Any] = {"privacy": budget, "radius": radius}
+        return private(literature.objective_perturbation, asked, **options)(X, y, seed, rng)
 
     return method
 

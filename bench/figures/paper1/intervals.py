@@ -13,10 +13,9 @@ from bench import printed
 from bench.figures.paper1.designs import COLOURS, RADIUS, curves, linear
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast.inference.hypotheses import confidence_ellipse
-from tests.flat import flat
 
 Z = 1.959963984540054
-KNOWN = {"scale": 2.0, "weights": dpfast.Mallows(RADIUS)}
+HUBER = dpfast.Objective("huber", weights=dpfast.Mallows(RADIUS), scale=2.0)
 
 
 def covered(theta: np.ndarray, errors: np.ndarray) -> bool:
@@ -26,7 +25,9 @@ def covered(theta: np.ndarray, errors: np.ndarray) -> bool:
 
 def default(run: Run, X: np.ndarray, y: np.ndarray, key: object, **options: Any) -> Any:
     noise = dpfast.SeededNoise(run.seed(key))
-    return flat(dpfast.fit)(X, y, "huber", privacy=1.0, noise=noise, threads=1, **KNOWN, **options)
+    return dpfast.fit(
+        dpfast.records(X, y, threads=1), None, HUBER, privacy=1.0, noise=noise, **options
+    )
 
 
 def coverage(
@@ -46,7 +47,7 @@ def coverage(
             found = estimate(X, y, run.rng(n, i, 1))
             fit, plain = (
                 default(run, X, y, (n, i)),
-                flat(dpfast.nonprivate_fit)(X, y, "huber", **KNOWN),
+                dpfast.nonprivate_fit(X, y, HUBER),
             )
             low, high = fit.conf_int()[1]
             hits += (
@@ -89,7 +90,7 @@ def figure_5(run: Run) -> Outcome:
     sizes, repetitions, rows = coverage(run, "corrected (14)", descent)
     X, y = linear(run.rng("b"), 1000, correlation=0.5)
     found = descent(X, y, run.rng("c"))
-    plain, fit = flat(dpfast.nonprivate_fit)(X, y, "huber", **KNOWN), default(run, X, y, "b")
+    plain, fit = dpfast.nonprivate_fit(X, y, HUBER), default(run, X, y, "b")
     block = np.ix_([1, 2], [1, 2])
     ellipses = {
         "sandwich (13)": confidence_ellipse(

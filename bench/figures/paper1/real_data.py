@@ -17,7 +17,6 @@ import dpfast
 from bench import printed
 from bench.figures.paper1.designs import RADIUS, curves
 from bench.figures.runner import Figure, Outcome, Run, data_folder
-from tests.flat import flat
 
 HOUSES, BANK = "kc_house_data.csv.gz", "bank-full.csv.gz"
 #: Last zip code of each group of King County but the first, which is the baseline.
@@ -332,22 +331,23 @@ def _mean_distances(
 
 def _house_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[str, list[float]]:
     X, y = houses()
-    options: dict[str, Any] = {"scale": FREE, "weights": dpfast.Mallows(RADIUS)}
+    huber = dpfast.Objective("huber", weights=dpfast.Mallows(RADIUS), scale=FREE)
 
     def estimates(
         A: np.ndarray, b: np.ndarray, rng: np.random.Generator, seed: int
     ) -> tuple[np.ndarray, ...]:
-        plain = flat(dpfast.nonprivate_fit)(A, b, "huber", **options)
+        plain = dpfast.nonprivate_fit(A, b, huber)
         descent = paper_descent(A, b, rng, _steps(len(b)))
         return descent.theta, default_fit(A, b, seed).params, plain.params
 
-    full = flat(dpfast.nonprivate_fit)(X, y, "huber", **options).params[: X.shape[1] + 1]
+    full = dpfast.nonprivate_fit(X, y, huber).params[: X.shape[1] + 1]
     return _mean_distances(run, "houses", (X, y), sizes, repetitions, full, estimates)
 
 
 def _bank_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[str, list[float]]:
     X, y = bank()
-    options: dict[str, Any] = {"weights": dpfast.Mallows(5.0)}
+    weights = dpfast.Mallows(5.0)
+    logistic = dpfast.Objective("logistic", weights)
     # max_i ||x_i||^2 w_i / 4 is at most 25/4; a step 8 times longer is still stable here
     step_size = 8.0 / 6.25
 
@@ -358,11 +358,11 @@ def _bank_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[str
         start = np.zeros(problem.p)
         descent = printed.gradient_descent(problem, 1.0, steps, step_size, rng, start, False)
         noise = dpfast.SeededNoise(seed)
-        private: dict[str, Any] = {"privacy": 1.0, "inference": False, "threads": 1} | options
-        fit = flat(dpfast.fit)(A, b, "logistic", noise=noise, **private)
+        rows = dpfast.records(A, b, threads=1)
+        fit = dpfast.fit(rows, None, logistic, privacy=1.0, noise=noise, inference=False)
         # a public ridge of 1e-4 keeps small subsamples with empty levels identified
-        plain = flat(dpfast.nonprivate_fit)(A, b, "logistic", ridge=1e-4, **options)
+        plain = dpfast.nonprivate_fit(A, b, dpfast.Objective("logistic", weights, ridge=1e-4))
         return descent.theta, fit.params, plain.params
 
-    full = flat(dpfast.nonprivate_fit)(X, y, "logistic", **options).params
+    full = dpfast.nonprivate_fit(X, y, logistic).params
     return _mean_distances(run, "bank", (X, y), sizes, repetitions, full, estimates)

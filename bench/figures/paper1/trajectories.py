@@ -21,10 +21,9 @@ from bench.figures.paper1.designs import (
 )
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast.optimize.damping import Backtracking, Damped, FullSteps
-from tests.flat import flat
 
 ZERO = np.zeros(4)
-KNOWN = {"scale": 2.0, "weights": dpfast.Mallows(RADIUS)}
+HUBER = dpfast.Objective("huber", weights=dpfast.Mallows(RADIUS), scale=2.0)
 
 
 @Figure(
@@ -97,7 +96,7 @@ def figure_2(run: Run) -> Outcome:
     for i in range(repetitions):
         A, b = linear(run.rng("b", i), 1000)
         noise = dpfast.SeededNoise(run.seed("b", i))
-        fit = flat(dpfast.fit)(A, b, "huber", privacy=2.0, noise=noise, inference=False, **KNOWN)
+        fit = dpfast.fit(A, b, HUBER, privacy=2.0, noise=noise, inference=False)
         defaults.append(np.linalg.norm(fit.params - 1.0) > 2.0)
     for done, size in enumerate(sizes):
         ends = []
@@ -148,7 +147,7 @@ def figure_2(run: Run) -> Outcome:
 def figure_3(run: Run) -> Outcome:
     X, y = linear(run.rng(), 2000)
     problem, steps = printed.linear(X, y, 2.0, RADIUS), 40
-    exact = flat(dpfast.nonprivate_fit)(X, y, "huber", **KNOWN).params
+    exact = dpfast.nonprivate_fit(X, y, HUBER).params
     start = 0.5 * np.ones(4)
     paths = {
         "gradient descent": printed.gradient_descent(
@@ -162,14 +161,13 @@ def figure_3(run: Run) -> Outcome:
         ).path,
     }
     noise = dpfast.SeededNoise(run.seed())
-    fit = flat(dpfast.fit)(
+    fit = dpfast.fit(
         X,
         y,
-        "huber",
+        HUBER,
         privacy=2.0,
         noise=noise,
         method=dpfast.optimize.Newton(start=start),
-        **KNOWN,
     )
     distance = {label: norms(path, exact) for label, path in paths.items()}
     settled = {k: float(np.median(v[-10:])) for k, v in distance.items()}
@@ -198,7 +196,8 @@ def figure_4(run: Run) -> Outcome:
     X, y = linear(run.rng(), 1000, truth)
     loss = dpfast.models.OstrovskiiBach()
     problem, steps = printed.linear(X, y, 2.0, RADIUS, loss), 80
-    exact = flat(dpfast.nonprivate_fit)(X, y, loss, **KNOWN).params
+    objective = dpfast.Objective(loss, weights=dpfast.Mallows(RADIUS), scale=2.0)
+    exact = dpfast.nonprivate_fit(X, y, objective).params
     gamma = 1.5908 / loss.c * RADIUS / 2.0
     distance = {
         "gradient descent (4)": norms(
@@ -218,8 +217,8 @@ def figure_4(run: Run) -> Outcome:
             exact,
         ),
     }
-    fit = flat(dpfast.fit)(
-        X, y, loss, privacy=2.0, noise=dpfast.SeededNoise(run.seed()), inference=False, **KNOWN
+    fit = dpfast.fit(
+        X, y, objective, privacy=2.0, noise=dpfast.SeededNoise(run.seed()), inference=False
     )
     own = norms(fit.iterates, exact)
     slow = float(distance["gradient descent (4)"][20])
@@ -248,10 +247,8 @@ def figure_4(run: Run) -> Outcome:
 def figure_10(run: Run) -> Outcome:
     X, y = linear(run.rng(), 2000, spread=1.0, sigma=1.0)
     steps, start = 12, [4.0, -2.0, 0.0, 4.0]
-    options = {"scale": 1.0, "weights": dpfast.Mallows(RADIUS), "inference": False}
-    exact = dpfast.nonprivate_fit(
-        X, y, dpfast.Objective("huber", weights=dpfast.Mallows(RADIUS), scale=1.0)
-    ).params
+    huber = dpfast.Objective("huber", weights=dpfast.Mallows(RADIUS), scale=1.0)
+    exact = dpfast.nonprivate_fit(X, y, huber).params
     rules = {
         "pure": FullSteps(),
         "damped, 0.1": Damped(0.1),
@@ -260,18 +257,18 @@ def figure_10(run: Run) -> Outcome:
     distance = {}
     for label, rule in rules.items():
         for tag, mu in (("private", 2.0), ("non-private", 1e6)):
-            fit = flat(dpfast.fit)(
+            fit = dpfast.fit(
                 X,
                 y,
-                "huber",
+                huber,
                 privacy=mu,
                 noise=dpfast.SeededNoise(run.seed(label)),
                 method=newton(steps, rule, start),
-                **options,
+                inference=False,
             )
             distance[f"{tag}, {label}"] = norms(fit.iterates, exact)
     noise, method = dpfast.SeededNoise(run.seed()), dpfast.optimize.Newton(start=start)
-    fit = flat(dpfast.fit)(X, y, "huber", privacy=2.0, noise=noise, method=method, **options)
+    fit = dpfast.fit(X, y, huber, privacy=2.0, noise=noise, method=method, inference=False)
     own = norms(fit.iterates, exact)
     ends = {label: float(values[-1]) for label, values in distance.items()}
     diverged = min(ends["private, pure"], ends["non-private, pure"]) > distance["private, pure"][0]

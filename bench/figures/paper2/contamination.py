@@ -10,7 +10,6 @@ import numpy as np
 
 import dpfast
 from bench.figures.runner import Figure, Outcome, Run, data_folder
-from tests.flat import flat
 
 LOSSES = ("tukey", "welsch", "geman-mcclure", "cauchy")
 SHARES = (0.0, 0.1, 0.2, 0.3)
@@ -73,13 +72,13 @@ def contamination(run: Run) -> Outcome:
             for r in range(reps):
                 options: dict[str, Any] = {
                     "privacy": budget,
-                    "scale": 0.35,
                     "noise": dpfast.SeededNoise(run.seed(share, loss, r)),
                 }
+                asked = dpfast.Objective(loss, scale=0.35)
                 if loss == "huber":
-                    fit = flat(dpfast.fit)(X[train], wrong[train], loss, inference=False, **options)
+                    fit = dpfast.fit(X[train], wrong[train], asked, inference=False, **options)
                 else:
-                    fit = flat(dpfast.minimize)(X[train], wrong[train], loss, **options)
+                    fit = dpfast.minimize(X[train], wrong[train], asked, **options)
                 errors.append(float(np.mean(np.abs(fit.predict(X[test]) - y[test]))))
                 distances.append(float(np.linalg.norm(fit.params - clean)))
             rows.append(

@@ -15,7 +15,8 @@ import numpy as np
 import dpfast
 from bench.rivals import literature
 from dpfast.models import release_constants
-from tests.flat import flat
+from dpfast.optimize import GradientDescent
+from dpfast.release import Certified
 
 DELTA = 1e-6
 
@@ -56,9 +57,7 @@ def case(
     settings: Mapping[str, Any] | None = None,
 ) -> Case:
     bound = domain.bind(X.shape[1])
-    exact = flat(dpfast.nonprivate_fit)(
-        X, y, loss, weights=weighting(bound), **common(scale, bound)
-    )
+    exact = dpfast.nonprivate_fit(X, y, objective(loss, scale, bound, weights=weighting(bound)))
     return Case(X, y, loss, scale, bound, wanted, exact.params, settings or {})
 
 
@@ -70,22 +69,27 @@ def weighting(bound: Any) -> dpfast.Bounded:
     return dpfast.Bounded(bound.radius * (1.0 + 1e-9))
 
 
-def common(scale: float | None, bound: Any) -> dict[str, Any]:
-    return {"scale": scale, "fit_intercept": bound.intercept}
+def objective(loss: Any, scale: float | None, bound: Any, **terms: Any) -> dpfast.Objective:
+    return dpfast.Objective(loss, scale=scale, fit_intercept=bound.intercept, **terms)
 
 
-def release(given: Case, epsilon: float, seed: int, **options: Any) -> tuple[Answer, Any]:
+def release(
+    given: Case, epsilon: float, seed: int, certified: Certified | None = None
+) -> tuple[Answer, Any]:
     """A functional, or the whole parameter if all coefficients are wanted; and what it is of."""
-    options |= {
-        "privacy": dpfast.ApproxDP(epsilon, DELTA), "domain": given.domain, "scale": given.scale,
+    options: dict[str, Any] = {
+        "privacy": dpfast.ApproxDP(epsilon, DELTA), "domain": given.domain,
         "noise": dpfast.SeededNoise(seed),
     }  # fmt: skip
-    data = given.X, given.y, given.loss
+    data = given.X, given.y, dpfast.Objective(given.loss, scale=given.scale)
     if given.wanted is None:
-        found: Any = flat(dpfast.release_parameter)(*data, **options)
+        if certified is not None:
+            options["certificate"] = certified.certificate
+        found: Any = dpfast.release_parameter(*data, **options)
     else:
         direction = np.eye(len(given.exact))[given.wanted]
-        found = flat(dpfast.release_functional)(*data, direction, **options)
+        method = certified or "auto"
+        found = dpfast.release_functional(*data, direction, method=method, **options)
     if isinstance(found, dpfast.release.NotCertified):
         return Answer(None), found
     if isinstance(found, dpfast.release.FunctionalRelease):
@@ -104,14 +108,12 @@ def ours(given: Case, epsilon: float, seed: int) -> Answer:
 
 def local(given: Case, epsilon: float, seed: int) -> Answer:
     """Algorithm 5 (3 for the whole parameter), corrected, with its recursion."""
-    paper = {} if given.wanted is None else {"method": "paper"}
-    return release(given, epsilon, seed, certificate="recursive", **paper)[0]
+    return release(given, epsilon, seed, Certified("recursive"))[0]
 
 
 def hybrid(given: Case, epsilon: float, seed: int) -> Answer:
     """As the paper on its surveys: half of epsilon certifies, else the rest perturbs."""
-    settings = {"certificate": "recursive", "certificate_share": 0.5, "method": "paper"}
-    answer, found = release(given, epsilon, seed, **settings)
+    answer, found = release(given, epsilon, seed, Certified("recursive", 0.5))
     if answer.value is not None:
         return answer
     return perturbed(given, epsilon, seed, found.left)._replace(by_fallback=True)
@@ -122,38 +124,39 @@ def perturbed(given: Case, epsilon: float, seed: int, budget: Any = None) -> Ans
     privacy = budget or dpfast.ApproxDP(epsilon, DELTA)
     radius = given.domain.radius
     curvature = release_constants(given.loss, given.scale or 1.0).curvature * radius**2
-    fit = flat(literature.objective_perturbation)(
-        given.X, given.y, given.loss, ridge=4.0 * curvature / (len(given.y) * privacy.epsilon),
-        privacy=privacy, radius=radius * (1.0 + 1e-9),
-        noise=dpfast.SeededNoise(seed), **common(given.scale, given.domain),
+    ridge = 4.0 * curvature / (len(given.y) * privacy.epsilon)
+    fit = literature.objective_perturbation(
+        given.X, given.y, objective(given.loss, given.scale, given.domain, ridge=ridge),
+        privacy=privacy, radius=radius * (1.0 + 1e-9), noise=dpfast.SeededNoise(seed),
     )  # fmt: skip
     return Answer(chosen(given, fit.params))
 
 
 def naive(given: Case, epsilon: float, seed: int) -> Answer:
     """Output perturbation with the paper's ridge of .01."""
-    fit = flat(literature.output_perturbation)(
-        given.X, given.y, given.loss, ridge=0.01, privacy=dpfast.ApproxDP(epsilon, DELTA),
-        weights=weighting(given.domain), noise=dpfast.SeededNoise(seed),
-        **common(given.scale, given.domain),
+    weights = weighting(given.domain)
+    fit = literature.output_perturbation(
+        given.X, given.y,
+        objective(given.loss, given.scale, given.domain, weights=weights, ridge=0.01),
+        privacy=dpfast.ApproxDP(epsilon, DELTA), noise=dpfast.SeededNoise(seed),
     )  # fmt: skip
     return Answer(chosen(given, fit.params))
 
 
 def sgd(given: Case, epsilon: float, seed: int) -> Answer:
     """DP-SGD with the settings of the case."""
-    fit = flat(literature.dp_sgd)(
-        given.X, given.y, given.loss, privacy=dpfast.ApproxDP(epsilon, DELTA),
-        noise=dpfast.SeededNoise(seed), **common(given.scale, given.domain), **given.settings,
+    fit = literature.dp_sgd(
+        given.X, given.y, objective(given.loss, given.scale, given.domain),
+        privacy=dpfast.ApproxDP(epsilon, DELTA), noise=dpfast.SeededNoise(seed), **given.settings,
     )  # fmt: skip
     return Answer(chosen(given, fit.params))
 
 
 def fit(given: Case, epsilon: float, seed: int) -> Answer:
-    found = flat(dpfast.fit)(
-        given.X, given.y, given.loss, privacy=dpfast.ApproxDP(epsilon, DELTA), inference=False,
-        weights=weighting(given.domain), noise=dpfast.SeededNoise(seed),
-        **common(given.scale, given.domain),
+    found = dpfast.fit(
+        given.X, given.y,
+        objective(given.loss, given.scale, given.domain, weights=weighting(given.domain)),
+        privacy=dpfast.ApproxDP(epsilon, DELTA), inference=False, noise=dpfast.SeededNoise(seed),
     )  # fmt: skip
     return Answer(chosen(given, found.params))
 
@@ -237,8 +240,8 @@ def measured(
 def settings_grid(lipschitz: float, smoothness: float) -> list[dict[str, Any]]:
     """Sixteen settings of DP-SGD, in units of a record's bounds."""
     return [
-        {"steps": steps, "sampling_rate": rate, "step_size": length / smoothness,
-         "clip": clip * lipschitz, "average": 0.5}
+        {"sampling_rate": rate, "clip": clip * lipschitz,
+         "method": GradientDescent(steps=steps, step_size=length / smoothness, average=0.5)}
         for steps in (50, 200) for rate in (0.02, 0.1) for length in (1.0, 4.0) for clip in (0.3, 1)
     ]  # fmt: skip
 
