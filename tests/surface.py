@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
 from typing import Any
 
 import dpfast
+from dpfast.data.source import records
+from dpfast.models.objective import Objective
+from dpfast.release.functional import Certified
 from dpfast.studies.methods import Price
-from tests.flat import flat
 
 #: Rooms of public functions.  `errors` holds exceptions only.
 ROOMS = (
@@ -96,6 +98,61 @@ def public() -> dict[str, Any]:
             if callable(thing) and thing not in found.values():
                 found[key if name in PLAIN else f"{name}.{key}".lstrip(".")] = thing
     return found
+
+
+OF_RECORDS = frozenset(inspect.signature(records).parameters) - {"X", "y"}
+OF_OBJECTIVE = frozenset({"scale", "weights", "ridge", "fit_intercept"})
+OF_CERTIFICATE = frozenset({"certificate", "certificate_share"})
+PLAIN_TERMS = {"scale": None, "weights": None, "ridge": 0.0, "fit_intercept": True}
+
+
+@cache
+def flat(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which takes what belongs to records, objective and certificate beside its own.
+
+    Sweeps over every keyword need one table of keywords for a call; users write the objects.
+    """
+    signature = inspect.signature(function)
+    known = signature.parameters
+    loss = next((name for name in ("loss", "objective") if name in known), None)
+    rows = next((name for name in ("X", "data", "public_X") if name in known), None)
+    more = [
+        *sorted(OF_RECORDS if {"X", "data"} & set(known) else ()),
+        *sorted(OF_OBJECTIVE if loss and len(known) > 2 else ()),
+        *sorted(OF_CERTIFICATE if "direction" in known else ()),
+    ]
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        def taken(names: frozenset[str]) -> dict[str, Any]:
+            return {name: options.pop(name) for name in (names - set(known)) & set(options)}
+
+        beside, terms = taken(OF_RECORDS), taken(OF_OBJECTIVE)
+        certified = taken(OF_CERTIFICATE) if "direction" in known else {}
+        bound = signature.bind_partial(*args, **options).arguments
+        if beside and rows is not None:
+            y = [bound.pop("y")] if "y" in bound else []
+            bound[rows] = records(bound[rows], *y, **beside)
+            if "y" in known:
+                bound["y"] = None
+        if loss is not None and not all(
+            type(value) is type(PLAIN_TERMS[name]) and value == PLAIN_TERMS[name]
+            for name, value in terms.items()
+        ):
+            bound[loss] = Objective(bound.get(loss, known[loss].default), **terms)
+        if certified and bound.get("method", "paper") == "paper":
+            bound["method"] = Certified(**certified)
+        return function(**bound)
+
+    beside = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+        for name in more
+        if name not in known
+    ]
+    call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*known.values(), *beside]
+    )
+    return call
 
 
 def flat_public() -> dict[str, Any]:

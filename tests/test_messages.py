@@ -19,7 +19,6 @@ from dpfast.lazy import stub_of
 from dpfast.models import LeastSquares, resolve_loss
 from dpfast.models.names import DECLARED, LOSSES
 from tests import sources
-from tests.flat import flat
 from tests.loops import each
 from tests.privacy.test_refused_first import CALLS
 
@@ -107,8 +106,9 @@ def fits_without_covariance() -> Iterator[object]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     y = X[:, 0] + rng.normal(size=200)
-    yield dpfast.fit, lambda f: flat(f)(X, y, "huber", privacy=1.0, scale=1.0, inference=False)
-    yield dpfast.minimize, lambda f: flat(f)(X, y, "tukey", privacy=1.0, scale=1.0)
+    huber, tukey = (dpfast.Objective(name, scale=1.0) for name in ("huber", "tukey"))
+    yield dpfast.fit, lambda f: f(X, y, huber, privacy=1.0, inference=False)
+    yield dpfast.minimize, lambda f: f(X, y, tukey, privacy=1.0)
 
 
 @pytest.mark.parametrize(("function", "call"), list(fits_without_covariance()))

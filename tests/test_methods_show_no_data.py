@@ -19,9 +19,8 @@ from dpfast import bayesopt
 from dpfast.audit import LowerBound
 from dpfast.bayesopt.updates import History
 from dpfast.models import Objective
-from tests.flat import flat
 from tests.loops import each
-from tests.surface import classes, methods, parameters_of
+from tests.surface import classes, flat_public, methods, parameters_of
 from tests.test_messages_show_no_data import (
     CALLS,
     MARK,
@@ -60,13 +59,13 @@ def approvals():
 
 
 MAKERS = {
-    "Fit": lambda: flat(dpfast.fit)(**CALLS["fit"]),
-    "Minimum": lambda: flat(dpfast.minimize)(**CALLS["minimize"]),
-    "GoodnessOfFit": lambda: flat(dpfast.regression.goodness_of_fit)(**CALLS["goodness_of_fit"]),
+    "Fit": lambda: flat_public()["fit"](**CALLS["fit"]),
+    "Minimum": lambda: flat_public()["minimize"](**CALLS["minimize"]),
+    "GoodnessOfFit": lambda: dpfast.regression.goodness_of_fit(**CALLS["goodness_of_fit"]),
     "Plan": lambda: PLANNED,
     "Quantile": dpfast.Quantile,
     "Study": study,
-    "QuantileFits": lambda: flat(dpfast.fit_quantiles)(**CALLS["fit_quantiles"]),
+    "QuantileFits": lambda: flat_public()["fit_quantiles"](**CALLS["fit_quantiles"]),
     "bayesopt.Tuning": lambda: dpfast.tune(**CALLS["tune"]),
     "datasets.Table": lambda: dpfast.datasets.load_census2000(),
     "audit.LowerBound": lambda: LowerBound(1.0, 0.95, 100, (0.0,), (0.1,), (0.5,)),

@@ -22,10 +22,9 @@ from dpfast.cli import main
 from dpfast.data.files import read_table
 from dpfast.errors import ResultWarning
 from tests.data.test_values_never_speak import arrow, pandas, polars
-from tests.flat import flat
 from tests.loops import each
 from tests.privacy.test_refused_first import CALLS
-from tests.surface import parameters_of, public
+from tests.surface import flat, parameters_of, public
 
 N, CHANGED = 60, 17
 RNG = np.random.default_rng(0)

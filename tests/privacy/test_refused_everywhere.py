@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from tests.flat import flat
 from tests.loops import each
 from tests.privacy.test_refused_first import (
     CALLS,
@@ -29,7 +28,7 @@ from tests.privacy.test_refused_first import (
     outcome,
     rich_ledger,
 )
-from tests.surface import methods, parameters_of, public
+from tests.surface import flat, methods, parameters_of, public
 
 SEEDED = {"noise": dpfast.SeededNoise(0)}
 
