@@ -153,7 +153,7 @@ CALLS = {
     "fit": FIT, "nonprivate_fit": {k: FIT[k] for k in ("X", "y", "loss", "scale")},
     "fit_formula": {"formula": "b ~ a", "data": TABLE, "schema": SCHEMA, "privacy": 1.0,
                     "loss": "log-cosh", "scale": 1.0, **SEEDED},
-    "regression.like": {"X": X, "y": Y}, "tables.Waves": {"privacy": 90.0, "waves": 3, **SEEDED},
+    "like": {"X": X, "y": Y}, "tables.Waves": {"privacy": 90.0, "waves": 3, **SEEDED},
     "fit_many": {"X": X, "y": Y, "privacy_each": 1.0, "noise": dpfast.SeededNoise(0)},
     "fit_sparse": {"X": X, "y": Y, "privacy": 60.0, "n_nonzero_coefs": 1, **SEEDED},
     "goodness_of_fit": {"fit": PLAIN, "X": X, "y": Y, "privacy": 1.0, **SEEDED},

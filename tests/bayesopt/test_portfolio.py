@@ -89,14 +89,15 @@ def test_what_is_found_is_near_the_least_or_the_start(mu):
         points = rng.uniform(*box.T, size=(200, len(box)))
         risks = np.array([losses(point).mean() for point in points])
         start, middle = losses(box.mean(axis=1)).mean(), np.median(risks)
-        for seed in range(2):
+        regrets = []
+        for seed in range(5):
             found = dpfast.tune(
                 losses, bounds, privacy=mu, n_records=3000, noise=dpfast.SeededNoise(seed)
             )
             risk = losses(found.theta).mean()
-            regret = (risk - risks.min()) / (middle - risks.min())
-            assert regret < 0.1, (name, seed, regret)
+            regrets.append((risk - risks.min()) / (middle - risks.min()))
             assert risk <= start + 0.02 * abs(middle), (name, seed)
+        assert np.median(regrets) < 0.05, (name, regrets)
 
 
 def test_boolean_losses_and_options_ask_for_one_search():

@@ -188,6 +188,9 @@ def test_a_result_without_a_guarantee_has_no_page(tmp_path):
     class Free(FixedLevel):
         privacy, warnings = None, ()
 
+        def summary(self):
+            return made("Ratios").summary()
+
     with pytest.raises(InferenceUnavailable, match="states a promise"):
         Free().report(tmp_path / "page.html")
 

@@ -122,6 +122,7 @@ class NormHistogram(histogram.NormHistogram):
         shares: Array, noise_scale: float, per_octave: int, unit: float = 1.0
     ) -> NormHistogram:
         """Detect the bins above their noise: single ones, and runs around the mode."""
+        counted = float(shares.sum()), noise_scale * len(shares) ** 0.5
         mode, fine, detected = (
             int(shares.argmax()),
             per_octave > 1,
@@ -151,6 +152,7 @@ class NormHistogram(histogram.NormHistogram):
             octaves,
             noise_scale * per_octave**0.5,
             mode > last - per_octave,
+            counted,
         )
 
     def mean_square(self, bound: float) -> float:
