@@ -221,6 +221,17 @@ def call(owner, key, given):
     if key == "tell":  # it answers a question
         target = bayesopt.Tuner(**CALLS["bayesopt.Tuner"])
         target.ask()
+    if key == "survival":  # of fits of Cox
+        times = np.abs(X[:, 0])
+        table = {"time": times, "event": times > 0.1, "x1": Y}
+        target = dpfast.effects.cox(
+            "time ~ x",
+            table,
+            event="event",
+            cuts=[0.5, 1.0],
+            privacy=99.0,
+            noise=CALLS["fit"]["noise"],
+        )
     if owner == "Study":  # whose log would answer again
         held = key in ("approve", "submit", "waiting")
         target = study(approvals=approvals()) if held else study()

@@ -32,7 +32,8 @@ class Approvals:
         if not os.path.isdir(self._approved):
             raise InvalidInput(
                 f"approvals must be a folder in which there is a folder {APPROVED!r}; there is "
-                f"none in {folder!r}. Make both, the inner one for the steward alone to write to."
+                "none in the folder given. Make both, the inner one for the steward alone to "
+                "write to."
             )
 
     def submit(self, request: StudyRequest) -> None:

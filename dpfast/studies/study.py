@@ -547,7 +547,7 @@ def _is_kept(path: Any) -> bool:
 def _persons(group: Any, group_size: Any, each: Any) -> Persons | None:
     """Check how persons count, as far as it is public."""
     if group is None:
-        if group_size is None and each == "row":
+        if group_size is None and isinstance(each, str) and each == "row":
             return None
         raise InvalidInput("group_size and each are about persons: name their column, group=.")
     if not isinstance(group, str):

@@ -16,6 +16,7 @@ from dpfast.curator.waves import ScoreWaves
 from dpfast.data.source import source_of
 from dpfast.errors import InvalidBudget, InvalidInput, understood
 from dpfast.fit_requests.account import Account
+from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.planned_run import quietly, warn_of
 from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.guarantees import RELATION, Guarantee
@@ -51,6 +52,11 @@ MAX_WAVES = 1000
 NOTHING_KNOWN = (
     "the first wave told no coefficients, so later waves have no start. Nothing was spent on this "
     "wave. Begin again with a larger first wave or budget."
+)
+
+STOPPED = (
+    "an earlier update was stopped after it had asked for its records, which may not be asked for "
+    "again. The results so far are in .results. Begin with new Waves."
 )
 
 PERSONS = "the replacement of one person with one row in each of {} waves at most"
@@ -191,6 +197,8 @@ class Waves:
         self._mu = self._account.total.mu / self.most * (1.0 - ROUNDING_SUM * (self.most > 1))
         self._fit_intercept = fit_intercept
         self._first: _FirstWave | None = None
+        #: Whether records were asked for in an update that has not ended.
+        self._asked = False
         self.results: list[WaveResult] = []
         self._known: list[Known] = []
         self._answers: list[Answer] = []
@@ -220,6 +228,8 @@ class Waves:
         """
         if len(self.results) == self.waves:
             raise InvalidInput(f"all {self.waves} waves have been released. Begin with new Waves.")
+        if self._asked:
+            raise InvalidInput(STOPPED)
         request = FitRequest(
             source_of(X, y), None, Account(GDP(self._mu)), fit_intercept=self._fit_intercept,
             noise=self._noise,
@@ -229,6 +239,7 @@ class Waves:
         with quietly():
             found = self._go_on(request) if self._first else self._begin(request)
         self.results.append(found)
+        self._asked = False
         warn_of(found.wave)
         return found
 
@@ -245,8 +256,11 @@ class Waves:
         first.promise = Guarantee.of(
             total, self._noise, request.n, [(f"{self.waves} waves", total.mu)], relation=relation
         )
-        self._account.charge(request.label("waves", self._loss.name, f"{self.waves} waves"))
-        self._first, fit = first, first.fit()
+        label = request.label("waves", self._loss.name, f"{self.waves} waves")
+        with KeepReleased(lambda error, keeping: keeping.last(error), adopts_inner=True):
+            self._account.charge(label)
+            self._first, self._asked = first, True
+            fit = first.fit()
         if (found := first.found) is not None:
             self._sums = ScoreWaves(self.waves - 1, self._part(SCORES_SHARE), found.bound)
             self._known = [Known(request.n, found.unmapping @ found.theta, found.meat)]
@@ -264,6 +278,7 @@ class Waves:
         meat_mu, norms_mu = self._part(MEAT_SHARE), self._part(NORMS_SHARE)
         rows.refuse((), (), (norms_mu,), (meat_mu, self._part(SCORES_SHARE)), cells=CELLS.size + 1)
         at = Linearization(self._start, first.losses[0], found.scale)
+        self._asked = True
         self._answers.append(self._sums.release(rows, at, found.row_clipping))
         meat = rows.clipped(at, found.bound, 0.0, meat_mu, found.row_clipping).meat
         norms = rows.norm_histogram(self._edges, norms_mu, at, "score", found.row_clipping)

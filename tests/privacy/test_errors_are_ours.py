@@ -55,6 +55,7 @@ RIGHT_OF = {
     "nonprivate_fit": {"y": Y, "loss": "log-cosh", "scale": 1.0},
     "nonprivate_minimize": {"objective": "cauchy", "scale": 1.0},
     "plan": {"n": 3_000_000, "p": 2, "privacy": 1.0, "loss": "log-cosh", "scale": 1.0},
+    "tables.Waves": {"waves": 3},
     "tables.plan": {"schema": dpfast.Schema({"a": NUMBER}), "columns": "a"},
     "plan_release": {
         "p": 2,

@@ -321,6 +321,7 @@ def test_every_public_function_with_a_ledger_is_here():
         "dpfast.bayesopt.tuner.Tuner.__init__",  # here, by the name of its class
         "dpfast.release.request.ReleaseRequest.charge",  # the charge itself
         "dpfast.studies.study.Study.__init__",  # its requests charge
+        "dpfast.tables.waves.Waves.__init__",  # its updates charge: tests/scaling/test_waves.py
         "dpfast.regression.default_fit.DefaultFit.fit",  # of fit
         "dpfast.regression.method_fit.MethodFits.run",  # of fit and fit_quantiles
     }

@@ -21,12 +21,13 @@ from dpfast import ZCDP, ApproxDP, Ledger, PureDP
 from dpfast.curator import noisy_release
 from dpfast.curator.answers import Answer, JointAnswer, Receipt
 from dpfast.curator.noisy_release import observed
-from dpfast.curator.preconditioned import Linearization
+from dpfast.curator.preconditioned import NO_CLIPPING, Linearization
 from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.one_step import mean_along, newton_steps, step_terms
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
+from dpfast.curator.waves import ScoreWaves
 from dpfast.kernels.keys import OCTAVES
 from dpfast.models import Ball, LeastSquares
 from dpfast.privacy.noise import SeededNoise
@@ -79,6 +80,12 @@ def counted_scores(desk: Desk) -> Any:
     return desk.rows_read_again().clipped_and_counted(at, 1.0, 1.0, edges, 0.5)
 
 
+def scores_of_waves(desk: Desk) -> Any:
+    return ScoreWaves(3, 1.0, 1.0).release(
+        desk.rows(), Linearization(THETA, LeastSquares()), NO_CLIPPING
+    )
+
+
 OPENED: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "certified release": (
         ApproxDP,
@@ -98,6 +105,7 @@ OPENED: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "Newton steps": (PureDP, lambda desk: newton_steps(desk.curator(), THETA, steps(desk))),
     "held step": (PureDP, held_step),
     "clipped and counted": (dpfast.GDP, counted_scores),
+    "scores of waves": (dpfast.GDP, scores_of_waves),
 }
 ALL = QUERIES | OPENED
 

@@ -186,6 +186,33 @@ def test_what_waves_cannot_be_is_refused(case):
         call()
 
 
+def test_an_update_that_was_stopped_is_not_repeated(monkeypatch):
+    """Its records may have been asked; what was released before stays."""
+    ledger = Ledger(9.0)
+    series = tables.Waves(3.0, waves=3, ledger=ledger, noise=dpfast.SeededNoise(0))
+    series.update(*table(0, 3000))
+    with monkeypatch.context() as patch:
+        patch.setattr(ScoreWaves, "release", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            series.update(*table(1, 3000))
+    with pytest.raises(InvalidInput, match="may not be asked for again"):
+        series.update(*table(1, 3000))
+    assert len(series.results) == 1 and len(ledger.entries) == 1
+
+
+def test_a_first_wave_that_was_stopped_keeps_what_it_paid_for(monkeypatch):
+    ledger = Ledger(9.0)
+    series = tables.Waves(3.0, waves=3, ledger=ledger, noise=dpfast.SeededNoise(0))
+    monkeypatch.setattr(
+        "dpfast.tables.waves._FirstWave.solve", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        series.update(*table(0, 3000))
+    assert stopped.value.partial_result is not None and len(ledger.entries) == 1
+    with pytest.raises(InvalidInput, match="may not be asked for again"):
+        series.update(*table(0, 3000))
+
+
 def test_waves_after_a_first_one_that_told_nothing_are_refused_for_free():
     series = updated([(np.full((4000, 2), np.nan), np.zeros(4000))])
     assert np.isnan(series.results[0].pooled.params).all()
