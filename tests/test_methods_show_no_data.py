@@ -225,7 +225,7 @@ def call(owner, key, given):
         times = np.abs(X[:, 0])
         table = {"time": times, "event": times > 0.1, "x1": Y}
         target = dpfast.effects.cox(
-            "time ~ x",
+            "time ~ x1",
             table,
             event="event",
             cuts=[0.5, 1.0],

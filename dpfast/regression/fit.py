@@ -210,7 +210,7 @@ def fit_formula(
     privacy: Budget | float | tuple[float, float],
     schema: Schema | None = None,
     method: str | Method = "auto",
-    standardize: bool | Standardized | None = None,
+    standardize: bool | Standardized | Like | None = None,
     inference: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
