@@ -165,7 +165,7 @@ CALLS = {
                     "n_rays": 2},
     "open_parquet": {"path": "absent.parquet", "response": "b"},
     "plan": {"p": 2, "n": 3_000_000, "privacy": 1.0, "loss": "log-cosh", "scale": 1.0},
-    "plan_release": {"n": 50, "p": 2, "loss": "log-cosh", "scale": 1.0, "runs": 1,
+    "plan_release": {"n": 50, "pilot": (X, Y), "loss": "log-cosh", "scale": 1.0, "runs": 1,
                      "domain": dpfast.models.Box(1.0), "privacy": dpfast.ApproxDP(1.0, 1e-6)},
     "compare": {"names": None}, "verify_report": {"path": "absent.html"},
     "private_quantiles": {"x": Y, "probabilities": [0.5], "low": -3.0, "high": 3.0,

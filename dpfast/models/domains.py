@@ -128,10 +128,6 @@ class Domain:
         """Return least half-range, largest middle and vanishing ranges of ``p'x`` per ``||p||``."""
         raise NotImplementedError
 
-    def _moments(self, q: int) -> tuple[Array, Array]:
-        """Return mean and covariance of the free coordinates of evenly spread rows."""
-        raise NotImplementedError
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Domain) and repr(self) == repr(other)
 
@@ -197,9 +193,6 @@ class Ball(Domain):
 
     def _spread(self) -> tuple[float, float, list[float]]:
         return self.covariate_radius, 0.0, [1.0] * self.intercept
-
-    def _moments(self, q: int) -> tuple[Array, Array]:
-        return np.zeros(q), np.eye(q) * (self.covariate_radius**2 / q)
 
     def __repr__(self) -> str:
         return f"Ball({self._radius:.17g}{', intercept=True' if self.intercept else ''})"

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import block_diag
 
 from dpfast.arguments import check_constant, flag, real_array, real_number, whole_number
 from dpfast.errors import InvalidInput, described
@@ -94,10 +93,6 @@ class Box(Domain):
         half = float((0.5 * (self._highs - self._lows)).min())
         return half, float(np.linalg.norm(middle)), [1.0] * self.intercept
 
-    def _moments(self, q: int) -> tuple[Array, Array]:
-        lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
-        return 0.5 * (lows + highs), np.diag(0.25 * (highs - lows) ** 2)
-
     def __repr__(self) -> str:
         tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
         tail += ", intercept=True" if self.intercept else ""
@@ -171,9 +166,6 @@ class LpBall(Domain):
         count = self._columns("inner radius") if self.p < 2.0 else 1
         width = self.lp_radius * math.pow(count, min(0.0, 0.5 - 1.0 / self.p))
         return width, 0.0, [1.0] * self.intercept
-
-    def _moments(self, q: int) -> tuple[Array, Array]:
-        return np.zeros(q), np.eye(q) * (self._free_radius(q) ** 2 / q)
 
     def __repr__(self) -> str:
         tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
@@ -341,11 +333,6 @@ class Product(Domain):
             width = min(width, half)
             centres.append(middle)
         return width, math.hypot(*centres), anchors
-
-    def _moments(self, q: int) -> tuple[Array, Array]:
-        points = [part.points for part in self.parts]
-        covariance = block_diag(*(np.cov(p, rowvar=False, ddof=0) for p in points))
-        return np.concatenate([p.mean(axis=0) for p in points]), covariance
 
     def __repr__(self) -> str:
         tail = ", intercept=True" if self.intercept else ""

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpfast.arguments import Array, number_in, real_number, whole_number
+from dpfast.arguments import Array, whole_number
 from dpfast.errors import InvalidInput, NotConverged, described
 from dpfast.fit_requests.planned_run import quietly
 from dpfast.inference.base import Planned
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.results import Fit
 from dpfast.inference.summary import render_table
-from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
+from dpfast.models import Bounded, Domain, Loss, Objective
 from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.noise import SeededNoise
-from dpfast.regression.forecast import LARGEST_P, evenly, public_pilot
+from dpfast.regression.forecast import evenly, public_pilot
 from dpfast.regression.nonprivate import nonprivate_fit
 from dpfast.release.functional import release_functional
-from dpfast.release.request import ReleaseRequest, approximate
+from dpfast.release.request import RawRequest, ReleaseRequest, approximate
 from dpfast.release.routes import route
 
 #: Most rows of a simulation; beyond them errors are scaled by 1/n, as privacy noise is.
@@ -33,15 +33,6 @@ MOST_CELLS = 2**25
 
 #: Half-width of a 90% interval, in standard errors.
 NORMAL_95 = 1.645
-
-#: Fewest varying rows per coefficient: with fewer the fit without privacy is near singular.
-FEWEST = 10.0
-
-#: Standard deviation of synthetic columns, relative to rows in the corners of the domain.
-WIDTH = 0.3
-
-#: The same at both ends of the range of the error: balanced binary columns, and narrow ones.
-WIDTHS = (1.0, 0.1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,13 +48,9 @@ class ReleasePlan(Planned):
     error : float
         Root mean square distance of released values from the coefficient in the same data.
     error_range : tuple of float
-        Range of the error.  With a pilot it is a 90% interval for the error of the simulation.
-        Otherwise it goes from columns at either end of the domain, such as balanced binary ones,
-        to columns with a tenth of that standard deviation.
+        Interval at 90% for the error of the simulation: it shrinks with more runs.
     announced : float
         Median of the standard deviations that the releases report.
-    fit_error : float
-        As ``error``, of ``method="fit"``.
     sampling_error : float
         Standard error of the coefficient without privacy.
     source : str
@@ -71,7 +58,7 @@ class ReleasePlan(Planned):
 
     Privacy
     -------
-    Made from public or synthetic rows only.
+    Made from public rows only.
     """
 
     _headed = ("Records", "Method", "From")
@@ -81,7 +68,6 @@ class ReleasePlan(Planned):
     error: float
     error_range: tuple[float, float]
     announced: float
-    fit_error: float
     sampling_error: float
     source: str
 
@@ -91,49 +77,41 @@ class ReleasePlan(Planned):
         rows = [
             ("release, relative to these data", (f"{self.error:.3g} ({low:.3g} to {high:.3g})",)),
             ("standard deviation it reports", (f"{self.announced:.3g}",)),
-            ("a fit, relative to these data", (f"{self.fit_error:.3g}",)),
             ("sampling error", (f"{self.sampling_error:.3g}",)),
         ]
         facts = (("Records", f"{self.n:,}"), ("Method", repr(self.method)), ("From", self.source))
         return render_table("dpfast: expected errors of a release", facts, ("error",), rows, None)
 
     def _columns(self, level: float) -> dict[str, Any]:
-        names = ("error", "announced", "fit_error", "sampling_error")
+        names = ("error", "announced", "sampling_error")
         return {"term": names, "estimate": [getattr(self, name) for name in names]}
 
 
 def plan_release(
     n: int,
-    p: int | None = None,
+    pilot: tuple[Any, Any],
     loss: str | Loss | Objective = "log-cosh",
     *,
     privacy: Budget,
-    domain: Domain,
-    rate: float = 0.5,
-    pilot: tuple[Any, Any] | None = None,
+    domain: Domain | None = None,
     runs: int = 25,
 ) -> ReleasePlan:
     """Forecast the method and error of :func:`dpfast.release_functional` for one coefficient.
+
+    The error depends on the spread and the correlation of the columns, so the forecast needs rows.
+    Without a domain the error contains the bias of clipping, and the forecast is less exact.
 
     Parameters
     ----------
     n : int
         Number of records.
-    p : int, optional
-        Number of covariates; taken from the pilot if there is one.
+    pilot : (X, y)
+        **Public** data like the private ones, repeated up to n rows: of an earlier year, another
+        country, or simulated.  The coefficient is that of the first covariate.
     loss, privacy, domain
         As in :func:`dpfast.release_functional`.
-    rate : float
-        Share of ones in a synthetic binary response.
-    pilot : (X, y), optional
-        **Public** data like the private ones, repeated up to n rows.  By default columns vary
-        independently, with three tenths of the domain's half-width.  That is typical of columns
-        coded by their ranges.  For half of that, noise is four times as large, so the range of the
-        error is wide.  Nearly collinear columns are outside of the range.  The coefficient is that
-        of the first covariate.
     runs : int
-        Simulated calls for each width: three widths without a pilot.  The relative standard error
-        of an error is about ``1/sqrt(2 runs)``.
+        Simulated calls.  The relative standard error of an error is about ``1/sqrt(2 runs)``.
 
     Privacy
     -------
@@ -141,9 +119,11 @@ def plan_release(
 
     Examples
     --------
+    >>> import numpy as np, dpfast
+    >>> public = np.random.default_rng(0).uniform(-0.7, 0.7, size=(100, 3))
     >>> plan = dpfast.release.plan_release(
     ...     100,
-    ...     2,
+    ...     (public[:, :2], public[:, 2] > 0.0),
     ...     "logistic",
     ...     privacy=dpfast.ApproxDP(0.3, 1e-6),
     ...     domain=dpfast.models.Ball(1.0),
@@ -154,59 +134,41 @@ def plan_release(
     """
     total = approximate(privacy)
     n, runs = whole_number(n, "n", 1), whole_number(runs, "runs", 1, 10_000)
-    if not isinstance(domain, Domain):
+    if not (domain is None or isinstance(domain, Domain)):
         raise InvalidInput(
-            "domain must be dpfast.models.Ball, LpBall, Box or Product; received "
+            "domain must be dpfast.models.Ball, LpBall, Box or Product, or None; received "
             f"{described(domain)}."
         )
-    if pilot is None:
-        p = whole_number(domain.n_covariates if p is None else p, "p", 1, LARGEST_P)
-        rows = _synthetic_rows(min(n, MOST_ROWS), p, loss, domain, rate)
-    else:
-        rows = _pilot_rows(min(n, MOST_ROWS), pilot)
-    bound = domain.bind(rows.covariates.shape[1])
-    rows = rows._replace(covariates=bound.project(rows.covariates))
-    simulation = _Simulation(n, rows, loss, total, domain, bound)
+    X, y = _pilot_rows(min(n, MOST_ROWS), pilot)
+    if domain is not None:
+        X = domain.bind(X.shape[1]).project(X)
+    simulation = _Simulation(n, X, y, loss, total, domain)
     method = simulation.method()
-    typical = rows.covariates if pilot is not None else simulation.narrowed(WIDTH)
-    released = simulation.released(typical, method, runs)
-    error = _rms(released.errors)
+    released = simulation.released(method, runs)
+    error = float(np.sqrt(np.mean(np.square(released.errors))))
     factor = math.exp(NORMAL_95 * _relative_error(released.errors))
-    ends = [error / factor, error * factor]
-    if pilot is None:
-        for width in WIDTHS:
-            at_width = simulation.released(simulation.narrowed(width), method, runs)
-            ends.append(_rms(at_width.errors))
     return ReleasePlan(
         n=n,
         method=method,
         error=error,
-        error_range=(min(ends), max(ends)),
+        error_range=(error / factor, error * factor),
         announced=released.announced,
-        fit_error=_rms(simulation.released(typical, "fit", runs).errors),
         sampling_error=released.sampling,
-        source=rows.source,
+        source=f"a public pilot of {len(pilot[1])} records",
     )
 
 
-class _PublicRows(NamedTuple):
-    """Public or synthetic rows of a forecast."""
-
-    covariates: Array
-    y: Array
-    #: Random order in (0, 1) by which rows are moved to the centre.
-    order: Array
-    source: str
-
-
-def _pilot_rows(n_rows: int, pilot: tuple[Any, Any]) -> _PublicRows:
+def _pilot_rows(n_rows: int, pilot: tuple[Any, Any]) -> tuple[Array, Array]:
     """Repeat the rows of a public pilot in random order."""
     X, y = public_pilot(pilot)
-    _refuse_enormous(n_rows, X.shape[1])
+    if n_rows * X.shape[1] > MOST_CELLS:
+        raise InvalidInput(
+            f"{n_rows} rows of {X.shape[1]} covariates are too many to simulate: at most "
+            f"{MOST_CELLS // n_rows} covariates for so many records. Forecast for fewer."
+        )
     shuffled = np.argsort(evenly(len(y), 1)[:, 0], kind="stable")
     picked = shuffled[np.arange(n_rows) % len(y)]
-    source = f"a public pilot of {len(y)} records"
-    return _PublicRows(X[picked], y[picked], np.zeros(n_rows), source)
+    return X[picked], y[picked]
 
 
 class _Released(NamedTuple):
@@ -223,48 +185,39 @@ class _Simulation(NamedTuple):
     """Releases of one coefficient from public rows."""
 
     n: int
-    rows: _PublicRows
+    X: Array
+    y: Array
     loss: str | Loss | Objective
     total: ApproxDP
-    domain: Domain
-    #: The domain, bound to the number of columns.
-    bound: Domain
+    domain: Domain | None
 
     @property
-    def direction(self) -> Array:
-        """Direction of the first covariate's coefficient."""
-        p = self.rows.covariates.shape[1]
-        return np.eye(p + self.bound.intercept)[int(self.bound.intercept)]
+    def intercept(self) -> bool:
+        """Whether the model has an intercept: always without a domain."""
+        return self.domain is None or self.domain.intercept
 
     def method(self) -> str:
         """Return what ``method="auto"`` chooses for n records."""
-        request = ReleaseRequest(
-            np.broadcast_to(0.0, (self.n, self.rows.covariates.shape[1])),
-            np.broadcast_to(0.0, self.n),
-            self.loss,
-            domain=self.domain,
-            noise=None,
-        )
+        X, y = np.broadcast_to(0.0, (self.n, self.X.shape[1])), np.broadcast_to(0.0, self.n)
+        request: RawRequest | ReleaseRequest
+        if self.domain is None:
+            request = RawRequest(X, y, self.loss, noise=None)
+        else:
+            request = ReleaseRequest(X, y, self.loss, domain=self.domain, noise=None)
         return route("auto", request, self.total, 1).method
 
-    def narrowed(self, width: float) -> Array:
-        """Scale down the rows' spread: all but a share ``width^2`` move to the centre."""
-        X, order = self.rows.covariates, self.rows.order
-        spread = order < max(width**2, FEWEST * len(self.direction) / len(order))
-        centre = self.bound.project(X.mean(axis=0, keepdims=True))
-        return np.where(spread[:, None], X, centre)
-
-    def released(self, X: Array, method: str, runs: int) -> _Released:
+    def released(self, method: str, runs: int) -> _Released:
         """Simulate releases, and compare them with the fit without privacy."""
-        direction, per_row = self.direction, len(X) / self.n
-        exact = self._exact_fit(X, terms_of(self.loss).ridge)
+        per_row = len(self.X) / self.n
+        direction = np.eye(self.X.shape[1] + self.intercept)[int(self.intercept)]
+        exact = self._exact_fit(terms_of(self.loss).ridge)
         target = direction @ exact.params
         errors, announced = [], []
         for seed in range(runs):
             with quietly():
                 result: Any = release_functional(
-                    X,
-                    self.rows.y,
+                    self.X,
+                    self.y,
                     self.loss,
                     direction,
                     privacy=self.total,
@@ -277,53 +230,23 @@ class _Simulation(NamedTuple):
         sampling = float(np.sqrt(direction @ exact.cov_params() @ direction * per_row))
         return _Released(np.array(errors), float(np.median(announced)), sampling)
 
-    def _exact_fit(self, X: Array, ridge: float) -> Fit:
+    def _exact_fit(self, ridge: float) -> Fit:
         """Fit without privacy; raise the ridge where few rows separate the classes."""
         objective = terms_of(self.loss)
-        options: dict[str, Any] = {
-            "scale": objective.scale,
-            "fit_intercept": self.bound.intercept,
-            "ridge": ridge,
-        }
+        options: dict[str, Any] = {"scale": objective.scale, "ridge": ridge}
+        options["fit_intercept"] = self.intercept
+        if self.domain is not None:
+            radius = self.domain.bind(self.X.shape[1]).radius
+            options["weights"] = Bounded(radius * (1.0 + 1e-9))
         try:
-            weights = Bounded(self.bound.radius * (1.0 + 1e-9))
-            return nonprivate_fit(X, self.rows.y, Objective(objective.loss, weights, **options))
+            return nonprivate_fit(self.X, self.y, Objective(objective.loss, **options))
         except NotConverged:
             if ridge >= 1.0:
                 raise
-            return self._exact_fit(X, max(2.0 * ridge, 1.0 / len(X)))
-
-
-def _refuse_enormous(rows: int, p: int) -> None:
-    if rows * p > MOST_CELLS:
-        raise InvalidInput(
-            f"{rows} rows of {p} covariates are too many to simulate: at most "
-            f"{MOST_CELLS // rows} covariates for so many records. Forecast for fewer."
-        )
-
-
-def _rms(errors: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(errors))))
+            return self._exact_fit(max(2.0 * ridge, 1.0 / len(self.X)))
 
 
 def _relative_error(errors: Array) -> float:
     """Return the standard error of the logarithm of the root mean square."""
     squares = np.square(errors)
     return 0.5 * float(squares.std() / max(squares.mean(), 1e-300)) / math.sqrt(len(errors))
-
-
-def _synthetic_rows(
-    n_rows: int, p: int, loss: str | Loss | Objective, domain: Domain, rate: float
-) -> _PublicRows:
-    """Make corners, or surface points, with the moments of uniform rows; no slopes."""
-    _refuse_enormous(n_rows, p)
-    objective, rate = terms_of(loss), number_in(rate, "rate", "(0, 1)")
-    points = evenly(n_rows, p + 2)
-    centre, covariance = domain.bind(p)._moments(p)
-    variances, axes = np.linalg.eigh(covariance)
-    signs = np.where(points[:, :p] > 0.5, 1.0, -1.0)
-    X = centre + (signs * np.sqrt(np.maximum(variances, 0.0))) @ axes.T
-    scale = 1.0 if objective.scale is None else real_number(objective.scale, "scale")
-    y = np.asarray(resolve_loss(objective.loss)._synthetic(points[:, p], rate, scale))
-    source = "columns that vary with three tenths of the domain's half-width"
-    return _PublicRows(X, y, points[:, p + 1], source)

@@ -121,7 +121,7 @@ def test_a_sweep_notices_what_is_too_long_or_too_much():
         scale=1.0)).curve(n=[np.inf]),
         lambda: dpfast.plan(n=100, p=3, privacy=1.0, loss=dpfast.Objective("log-cosh",
         scale=1.0)).curve(mu=[-1.0]),
-        lambda: dpfast.release.plan_release(10**6, 900, privacy=PAIR,
+        lambda: dpfast.release.plan_release(10**6, (np.ones((3, 900)), np.ones(3)), privacy=PAIR,
         domain=dpfast.models.Ball(1.0), runs=1, loss=dpfast.Objective("log-cosh", scale=1.0)),
         lambda: dpfast.nonprivate_fit(X, Y, dpfast.Objective("log-cosh", scale=1.0), tolerance="a"),
         lambda: dpfast.nonprivate_fit(X, Y, dpfast.Objective("log-cosh", scale=1.0), max_steps=0.5),

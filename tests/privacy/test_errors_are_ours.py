@@ -58,7 +58,7 @@ RIGHT_OF = {
     "tables.Waves": {"waves": 3},
     "tables.plan": {"schema": dpfast.Schema({"a": NUMBER}), "columns": "a"},
     "plan_release": {
-        "p": 2,
+        "pilot": (X, Y),
         "privacy": PAIR,
         "domain": dpfast.models.Box(1.0),
         "scale": 1.0,
