@@ -25,6 +25,7 @@ PAGES = sorted(
 NEEDED = {
     "sklearn": "sklearn", "fit_formula": "formulaic", "open_parquet": "pyarrow",
     "dpfast.plots": "matplotlib", "import dask": "dask", "import pandas": "pandas",
+    "import torch": "torch",
 }  # fmt: skip
 #: Run elsewhere, with what they say about their numbers: tests/audit, tests/release.
 ELSEWHERE = {"privacy.md", "releases.md"}
@@ -42,7 +43,7 @@ def code(name):
 
 #: Whose cells run whenever the pages are built (together 14 s), and the longest of the others.
 CELLS = [name for name in PAGES if "{code-cell}" in (DOCS / name).read_text()]
-SLOW = {"papers.md", "howto.md", "study.md", *CELLS}
+SLOW = {"papers.md", "howto.md", "study.md", "networks.md", *CELLS}
 
 
 @pytest.mark.usefixtures("repeated")

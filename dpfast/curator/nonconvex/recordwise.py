@@ -24,6 +24,10 @@ MIN_COMPILED_RECORDS = 10_000
 #: Entries that are clipped at once: of these, what is computed on the way stays in the cache.
 CLIPPED_ENTRIES = 8192
 
+#: At least so many rows at once.  Of 1, 4, 16, 64 and 256 it is the fastest at 8,000 columns, and
+#: 3.6 times as fast as 1 at 2,400; below 2,048 columns blocks are larger anyway.
+LEAST_ROWS = 4
+
 _QUIET: ContextVar[bool] = ContextVar("dpfast_quiet", default=False)
 
 
@@ -178,7 +182,7 @@ class RecordGradients:
 
 def _clip_rows(rows: Array, limit: float) -> Array:
     """Clip rows to a norm of at most ``limit``, in place; rows that are not finite become zero."""
-    size_of_block = max(1, CLIPPED_ENTRIES // rows.shape[1])
+    size_of_block = max(LEAST_ROWS, CLIPPED_ENTRIES // rows.shape[1])
     with np.errstate(all="ignore"):
         for first in range(0, len(rows), size_of_block):
             block = rows[first : first + size_of_block]
@@ -194,7 +198,11 @@ def _normalise_rows(rows: Array) -> tuple[Array, Array, Array]:
 
     All are zero for rows that are not finite.
     """
-    largest = np.ascontiguousarray(np.abs(rows).T).max(axis=0)  # along rows it is slow
+    sizes = np.abs(rows)
+    if len(rows) < rows.shape[1]:
+        largest = sizes.max(axis=1)
+    else:  # along short rows a maximum is slow
+        largest = np.ascontiguousarray(sizes.T).max(axis=0)
     usable = (largest > 0.0) & (largest < np.inf)
     size = np.where(usable, largest, 1.0)[:, None]
     scaled = np.where(usable[:, None], rows, 0.0) / size  # entries at most 1 in absolute value
