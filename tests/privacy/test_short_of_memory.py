@@ -123,7 +123,8 @@ examples = [one for one in calls.examples() if not one.name.startswith("dpfast.c
 rng = np.random.default_rng(0)
 
 def data(example):
-    n = 200 if example.name.startswith("dpfast.nonconvex") else int(sys.argv[1])
+    own = {"dpfast.nonconvex": 200, "dpfast.bayesopt": 12}  # searches have so many records
+    n = next((n for name, n in own.items() if example.name.startswith(name)), int(sys.argv[1]))
     X = rng.normal(size=(n, 2))
     y = X @ [1.0, -0.5] + rng.normal(size=n)
     return X, (y > 0.0).astype(float) if example.binary else y
