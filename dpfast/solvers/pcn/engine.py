@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.preconditioned import NO_CLIPPING, Linearization, PreconditionedQueries
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.solvers.pcn.covariance import (
     bias_variance,
     one_sided_bias,
@@ -55,16 +55,10 @@ class Preparation(NamedTuple):
     local: LocalCurvature
     whitening: LocalWhitening
     limits: RowLimits
-
-    @property
-    def steep_rows(self) -> PreconditionedQueries:
-        """Rows whitened by the curvature."""
-        return self.run.rows.mapped(self.whitening.whiten)
-
-    @property
-    def at(self) -> Linearization:
-        """Where the steps start."""
-        return self.local.at._replace(theta=self.whitening.unwhiten @ self.local.at.theta)
+    #: Rows whitened by the curvature; they keep what is computed once for all queries.
+    steep_rows: PreconditionedQueries
+    #: Where the steps start.
+    at: Linearization
 
 
 def fit_pcn(
@@ -120,9 +114,10 @@ def prepare(
         local = local._replace(budget=run.budgets(pilot.rounds, local.sampled, again=False))
     else:
         whitening = local_preconditioner(run, local)
-    prepared = Preparation(run, initial, local, whitening, RowLimits(NO_CLIPPING))
-    limits = leverage_weights(run, local, whitening, prepared.steep_rows, prepared.at)
-    return prepared._replace(limits=limits)
+    steep_rows = run.rows.mapped(whitening.whiten)
+    at = local.at._replace(theta=whitening.unwhiten @ local.at.theta)
+    limits = leverage_weights(run, local, whitening, steep_rows, at)
+    return Preparation(run, initial, local, whitening, limits, steep_rows, at)
 
 
 def newton_steps(
@@ -133,9 +128,8 @@ def newton_steps(
     clipping: ScoreClipping | None = None,
 ) -> SolverResult:
     """Take the steps with scores of the chosen clipping norm, and return the estimate."""
-    run, initial, local, whitening, limits = prepared
+    run, initial, local, whitening, limits, steep_rows, at = prepared
     mapping = initial.mapping @ whitening.whiten
-    steep_rows, at = prepared.steep_rows, prepared.at
     clipping = clipping or clipping_norm(run, local, limits, steep_rows, at)
     solution = AveragedNewton(
         RegressionScores(steep_rows, at, limits.row_clipping),

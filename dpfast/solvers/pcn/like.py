@@ -83,13 +83,14 @@ class PublicStart(NamedTuple):
         progress: Progress | None,
     ) -> Steps:
         """Take the steps on private rows; none if their scores have another size."""
-        run, initial, local, whitening, limits = self.prepared
+        run, initial, local, whitening, limits, _, at = self.prepared
         rows = rows.mapped(initial.mapping)
         run = run._replace(rows=rows, few_rows=rows, allocation=allocation)
         local = local._replace(budget=step_budgets(allocation))
-        private = Preparation(run, initial, local, whitening, limits)
+        steep_rows = rows.mapped(whitening.whiten)
+        private = Preparation(run, initial, local, whitening, limits, steep_rows, at)
         reporter(iterates, initial.mapping, progress)(local.at.theta, 0)
-        norms = clipping_norm(run, local, limits, private.steep_rows, private.at).norms
+        norms = clipping_norm(run, local, limits, steep_rows, at).norms
         found = compared(norms, self.clipping.norms)
         size_is_known = norms.max_undetected <= MAX_HIDDEN
         if size_is_known and not 1.0 / OTHER_SIZE < found.ratio < OTHER_SIZE:
@@ -146,9 +147,9 @@ def public_start(
     local, n = prepared.local, allocation.n
     steps = tuple([mu * n / rows.n for mu in step_budgets(allocation).steps])
     local = local._replace(budget=local.budget._replace(steps=steps), sampled=None, last_score=None)
-    limits = leverage_weights(run, local, prepared.whitening, prepared.steep_rows, prepared.at)
-    prepared = prepared._replace(local=local, limits=limits)
     rows, at = prepared.steep_rows, prepared.at
+    limits = leverage_weights(run, local, prepared.whitening, rows, at)
+    prepared = prepared._replace(local=local, limits=limits)
     clipping = clipping_norm(run, local, limits, rows, at)
     scores = rows.clipped(at, clipping.bound, PUBLIC_MU, 0.5 * PUBLIC_MU, limits.row_clipping)
     return PublicStart(prepared, clipping, scores.meat.value)
