@@ -52,7 +52,7 @@ from .privacy.budget import GDP as GDP, ZCDP as ZCDP, ApproxDP as ApproxDP, Pure
 from .privacy.ledger import Ledger as Ledger
 from .privacy.noise import SeededNoise as SeededNoise
 from .quantiles import private_quantiles as private_quantiles
-from .regression.fit import fit as fit, fit_formula as fit_formula
+from .regression.fit import fit as fit
 from .regression.forecast import plan as plan
 from .regression.many import fit_many as fit_many
 from .regression.nonprivate import nonprivate_fit as nonprivate_fit

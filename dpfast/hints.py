@@ -215,7 +215,7 @@ ARGUMENTS = {
     "df": 'the table after the formula: dpfast.fit("y ~ x", table, ...)',
     **dict.fromkeys(("missing", "na_action", "dropna", "na_rm"), "nothing for it: a record with a "
                     "missing value counts in n and contributes zero"),
-    "bounds": "nothing for it; public ranges go into dpfast.fit_formula(..., schema=...)",
+    "bounds": "nothing for it; public ranges go into dpfast.fit(formula, table, schema=...)",
     **dict.fromkeys(("bounds_X", "bounds_y", "data_norm", "clip", "clipping_norm", "l2_norm_clip",
                      "max_grad_norm"),
                     "nothing for it: no bound on the data is needed"),
@@ -223,7 +223,7 @@ ARGUMENTS = {
     "normalize": "standardize=True, the default", "verbose": "progress=True",
     "disp": "progress=True",
     "quantile": "dpfast.fit_quantiles(X, y, [0.5], privacy=1.0)", "q": 'loss=dpfast.Quantile(0.5)',
-    "tau": "loss=dpfast.Quantile(0.5)", "schema": "dpfast.fit_formula(formula, table, schema=...)",
+    "tau": "loss=dpfast.Quantile(0.5)", "schema": "dpfast.fit(formula, table, schema=...)",
     **dict.fromkeys(("maximize", "direction"), "losses, which are made small: minus what is to be "
                     "large, one number for each record"),
     **dict.fromkeys(("n_trials", "n_calls", "max_evals"), "steps=25: the budget is divided among "

@@ -41,6 +41,9 @@ class Stub:
 
 _STUBS: dict[str, Stub] = {}
 
+#: Names of before, by their package, and the name there that does the same.
+RENAMED = {"dpfast": {"fit_formula": "fit"}}
+
 
 def stub_of(file: str) -> Stub:
     """Read the stub beside a package's ``__init__.py``, once."""
@@ -106,6 +109,7 @@ def attach_stub(
     def load(name: str) -> object:
         if name == "__all__":
             return stub_of(file).public
+        name = RENAMED.get(package, {}).get(name, name)
         special = name[:2] == "__"
         origin = None if special else stub_of(file).homes.get(name)
         if origin is None:

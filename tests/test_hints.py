@@ -50,9 +50,6 @@ CALLS = {
     'fit("y ~ x", df)': (lambda: dpfast.fit("wage ~ educ", TABLE), r"privacy=\(1\.0, 1e-6\)"),
     "fit(X, y)": (lambda: dpfast.fit(X, Y), "needs privacy="),
     'fit("y ~ x")': (lambda: dpfast.fit("wage ~ educ", **PAID), "a formula needs a table"),
-    "fit_formula(df, ...)": (
-        lambda: dpfast.fit_formula(TABLE, "wage ~ educ", **PAID), "formula comes first",
-    ),
     "fit(y, X)": (lambda: dpfast.fit(Y, X, **PAID), "X comes first, then y"),
     "y ~ .": (lambda: dpfast.fit("wage ~ .", TABLE, **PAID), "Write the columns"),
     "y ~ . - x": (lambda: dpfast.fit("wage ~ . - educ", TABLE, **PAID), "Write the columns"),
@@ -109,7 +106,7 @@ CALLS = {
     "a response with levels": (
         lambda: dpfast.fit("C(region, levels=['north', 'south']) ~ educ", TABLE, **PAID), "0 and 1",
     ),
-    "formula of bytes": (lambda: dpfast.fit_formula(b"y ~ x", TABLE, **PAID), "comes first"),
+    "formula of bytes": (lambda: dpfast.fit(b"y ~ x", TABLE, **PAID), "comes first"),
     "privacy=0": (lambda: dpfast.fit(X, Y, privacy=0.0, ledger=LEDGER), "positive and finite"),
     "privacy=True": (lambda: dpfast.fit(X, Y, privacy=True, ledger=LEDGER), r"\(epsilon, delta\)"),
     'privacy="1"': (lambda: dpfast.fit(X, Y, privacy="1", ledger=LEDGER), r"\(epsilon, delta\)"),
@@ -164,12 +161,11 @@ def test_each_call_says_what_to_type_and_costs_nothing(name):
 
 @each("name", FOREIGN)
 def test_each_foreign_argument_says_what_to_pass(name):
-    for function in (dpfast.fit, dpfast.fit_formula, dpfast.fit_quantiles):
-        if function is dpfast.fit_formula and name in ("data", "formula"):
+    for function in (dpfast.fit, dpfast.fit_quantiles):
+        if function is dpfast.fit and name == "data":
             continue
-        given = ("wage ~ educ", TABLE) if function is dpfast.fit_formula else (X, Y)
         with pytest.raises(TypeError, match=f"has no argument '{name}'") as refusal:
-            function(*given, privacy=1.0, ledger=LEDGER, **{name: 1})
+            function(X, Y, privacy=1.0, ledger=LEDGER, **{name: 1})
         assert f"Write {ARGUMENTS[name]}." in str(refusal.value)
     assert LEDGER.entries == ()
 

@@ -143,7 +143,7 @@ OF_A_LOSS = [
     (name, argument)
     for name, (function, right) in CALLS.items()
     for argument in ("loss", "objective")
-    if isinstance(right.get(argument), str) or (argument == "loss" and name == "fit_formula")
+    if isinstance(right.get(argument), str) or (argument == "loss" and name == "fit, formula")
 ]
 
 

@@ -125,6 +125,7 @@ else:
     ESTIMATOR = DPHuberRegressor(privacy=1.0, scale=1.0, score_privacy=1.0, **SEEDED)
 
 PUBLIC = flat_public()
+PUBLIC["fit, formula"] = PUBLIC["fit"]
 
 #: Arguments with which each public function returns.
 CALLS = {
@@ -151,7 +152,7 @@ CALLS = {
                    "psi_prime_bound": 1.0, "convex": False},
     "PerRecordObjective": {"gradients": rows, "dimension": 2, "lipschitz": 1.0, "smoothness": 1.0},
     "fit": FIT, "nonprivate_fit": {k: FIT[k] for k in ("X", "y", "loss", "scale")},
-    "fit_formula": {"formula": "b ~ a", "data": TABLE, "schema": SCHEMA, "privacy": 1.0,
+    "fit, formula": {"X": "b ~ a", "data": TABLE, "schema": SCHEMA, "privacy": 1.0,
                     "loss": "log-cosh", "scale": 1.0, **SEEDED},
     "like": {"X": X, "y": Y}, "tables.Waves": {"privacy": 90.0, "waves": 3, **SEEDED},
     "fit_many": {"X": X, "y": Y, "privacy_each": 1.0, "noise": dpfast.SeededNoise(0)},
@@ -287,7 +288,7 @@ def test_every_public_name_is_called():
 
 @each("name", [name for name in CALLS if name not in NOT_RETURNING])
 def test_the_arguments_are_right(name):
-    if name == "fit_formula":
+    if name == "fit, formula":
         pytest.importorskip("formulaic")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

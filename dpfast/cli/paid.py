@@ -50,7 +50,7 @@ def fit(arguments: argparse.Namespace) -> int:
     def run() -> Any:
         if arguments.formula is not None:
             records = dpfast.records(read.table, **read.extras)
-            return dpfast.fit_formula(
+            return dpfast.fit(
                 arguments.formula, records, objective, schema=schema, privacy=privacy, **options
             )
         records = _coded_records(arguments, schema, read)

@@ -41,7 +41,7 @@ def records(
     ----------
     X : array-like of shape (n, q), data frame, Design or Records
         Covariates, without a column of ones; or a design (``schema.encode(table, response=...)``)
-        or opened records, which hold their response; for :func:`dpfast.fit_formula` the table.
+        or opened records, which hold their response; for a formula the table.
     y : array-like of shape (n,), optional
         Response.
     names : sequence of str, optional

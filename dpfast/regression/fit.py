@@ -1,4 +1,4 @@
-"""``fit`` and ``fit_formula``: private M-estimation of a regression, with confidence intervals."""
+"""``fit``: private M-estimation of a regression, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ if TYPE_CHECKING:  # of methods that are asked for
 
 
 NO_FORMULA = (
-    "a schema declares the columns of a formula: fit('y ~ x', table, schema=schema, privacy=...). "
-    "Without a formula pass fit(schema.encode(table, covariates, response), privacy=...)."
+    "a schema and data= belong to a formula: fit('y ~ x', table, schema=schema, privacy=...). "
+    "Without a formula pass fit(X, y, privacy=...), or "
+    "fit(schema.encode(table, covariates, response), privacy=...)."
 )
+TWO_TABLES = "data= and the second argument are both the table of the formula: pass one of them."
 
 
 @understood
@@ -41,6 +43,7 @@ def fit(
     y: Any = None,
     loss: str | Loss | Objective = "least-squares",
     *,
+    data: Any = None,
     privacy: Budget | float | tuple[float, float],
     schema: Schema | None = None,
     method: str | Method = "auto",
@@ -64,13 +67,19 @@ def fit(
     Parameters
     ----------
     X : str, array-like of shape (n, q), data frame, Design, Records or Source
-        A formula, ``"log(wage) ~ educ + I(age**2) + C(region)"``, of a table in the place of y, as
-        :func:`dpfast.fit_formula` has it.  Or covariates, without a column of ones; or a design
-        (``schema.encode(table, response=...)``), opened records, or :func:`dpfast.records` with
-        names, persons, weights or offsets, which hold their response, with ``y=None``.  Any values:
-        a record with a NaN or an infinity contributes exactly zero and still counts in n.
-    y : array-like of shape (n,), optional
-        Response; in {0, 1} for the logistic loss, counts for :class:`dpfast.Poisson`.
+        A formula, such as ``"log(wage) ~ educ + I(age**2) + C(region)"``.  Functions act on the
+        columns as they are.  Categorical names stand for indicators of their declared levels, by
+        the full-rank rule of formulaic and patsy.  Splines are ``bs(age, knots=[30, 45],
+        lower_bound=18, upper_bound=90)``, ``cr`` (natural) and ``ns``.  Their knots and ends are
+        public, in the column's own units; a declared range gives the ends, at which values are
+        clipped.  ``- 1`` drops the intercept.
+        Or covariates, without a column of ones; or a design (``schema.encode(table,
+        response=...)``), opened records, or :func:`dpfast.records` with names, persons, weights or
+        offsets, which hold their response, with ``y=None``.  Any values: a record with a NaN or an
+        infinity contributes exactly zero and still counts in n.
+    y : array-like of shape (n,), or a table, optional
+        Response; in {0, 1} for the logistic loss, counts for :class:`dpfast.Poisson`.  After a
+        formula the table (``data``).
     loss : {"least-squares", "log-cosh", "huber", "logistic", ...}, Loss or Objective
         "least-squares", the default, estimates the coefficients of ordinary least squares, of
         columns in any units.  It estimates their scales and the norms of scores, and takes no
@@ -80,13 +89,29 @@ def fit(
         Also "pseudo-huber", "quantile", "smoothed-huber", "ostrovskii-bach", "smooth-absolute",
         counts ("poisson", or ``dpfast.Poisson(largest_mean=20)`` where their bound is public), or a
         loss of your own (:class:`dpfast.CustomLoss`).  A :class:`dpfast.Objective` has a loss with
-        a public scale, weights, a ridge, or no intercept.
+        a public scale, weights, a ridge, or no intercept.  ``scale`` (and the bounds of a
+        :class:`dpfast.FreeScale`) is in the response's own units.  ``ridge``, ``weights`` and a
+        method's ``start`` are of the coded columns and response, as is :attr:`Fit.coded`.
         The redescending losses "tukey", "geman-mcclure", "welsch" and "cauchy" are not convex:
         they have no Newton steps and no intervals, and :func:`dpfast.minimize` suits them better.
+    data : DataFrame of pandas, polars or Dask, Arrow table, mapping to arrays, path or Source
+        The table of a formula, in the place of y.
+        A Dask data frame stays where it is.  Parquet files (a path, a folder, a pattern such as
+        ``"parts/*.parquet"``, or a list) are read block by block.  So are, once, lazy frames of
+        polars, data sets of Arrow, and relations of DuckDB or what else has the Arrow stream
+        interface.  Files of text (``.csv``, ``.tsv``, ``.txt``, also with ``.gz``) and ``.feather``
+        are read by their paths.  Of all these only the formula's columns are read.
+        :func:`dpfast.records` of a table adds persons, weights and offsets, by column names.
     privacy : float, (float, float), GDP, ZCDP or ApproxDP
         The **total** to spend, inference included: ``mu`` of Gaussian DP, or (epsilon, delta).
     schema : Schema, optional
-        Ranges and levels of a formula's columns (:func:`dpfast.fit_formula`).
+        Ranges of a formula's columns, to which they are clipped, and levels.  A formula means the
+        same with and without one.  Where all ranges are declared, columns are coded by them: a
+        function of columns has the range that interval arithmetic gives.  Otherwise, as for
+        ``log(wage)`` of a range with zero, centres and spreads are estimated (``standardize``).
+        Levels are public facts: declare them, list them, ``C(region, levels=["north", "south"])``,
+        or have a column whose type does.  Declared levels are never dropped as constant.  One with
+        too few records has a wide interval.
     method : {"auto", "newton", "gradient-descent"}
         Or with settings, such as ``dpfast.optimize.Newton(steps=8, schedule="uniform",
         start=[...])``: :class:`dpfast.optimize.Newton`, :class:`dpfast.optimize.GradientDescent`,
@@ -126,6 +151,7 @@ def fit(
     Returns
     -------
     Fit
+        After a formula its ``predict`` takes tables with the columns of the formula.
 
     Raises
     ------
@@ -145,7 +171,8 @@ def fit(
     The whole result is ``privacy``-DP under replacement of one record with n public (claims C9 to
     C19 of ``dpfast/privacy/PROOFS.md``; D1 to D6 where units are estimated; C70 and C71 with
     weights and offsets of records, which are private).  The objective, settings of the method and
-    every other option must be public.
+    every other option must be public.  A
+    formula maps each record on its own by public facts, which spends nothing.
 
     Examples
     --------
@@ -159,13 +186,19 @@ def fit(
     >>> table = {"wage": np.exp(y), "educ": X[:, 0], "age": X[:, 1]}
     >>> dpfast.fit("log(wage) ~ educ + age + I(age**2)", table, privacy=1.0).names
     ('intercept', 'educ', 'age', 'I(age ** 2)')
+    >>> schema = dpfast.Schema({"educ": dpfast.Numeric(-5, 5), "wage": dpfast.Numeric(0, 500)})
+    >>> dpfast.fit("wage ~ educ", data=table, schema=schema, privacy=2.0).names
+    ('intercept', 'educ')
     """
-    if isinstance(X, str):
-        return fit_formula(
-            X, y, loss, privacy=privacy, schema=schema, method=method, standardize=standardize,
-            inference=inference, ledger=ledger, noise=noise, progress=progress,
-        )  # fmt: skip
-    if schema is not None:
+    read = None
+    if isinstance(X, str | bytes):
+        from dpfast.regression.formula import read_formula
+
+        if y is not None and data is not None:
+            raise InvalidInput(TWO_TABLES)
+        read = read_formula(X, y if data is None else data, schema, loss)
+        X, y, loss, standardize = read.source, None, read.loss, read.standardize(standardize)
+    elif schema is not None or data is not None:
         raise InvalidInput(NO_FORMULA)
     if getattr(y, "ndim", 0) != 1:
         refuse_names(X, y)
@@ -193,95 +226,14 @@ def fit(
     }
     account.warn_if_weak(request.n_units)
     if is_default_fit:
-        return default_fit(request, [loss], scale=terms.scale, **settings).fit(progress)
-    from dpfast.regression.method_fit import MethodFits
+        result = default_fit(request, [loss], scale=terms.scale, **settings).fit(progress)
+    else:
+        from dpfast.regression.method_fit import MethodFits
 
-    fits = MethodFits(request, [terms.loss], options, **settings)
-    label = request.label("fit", fits.loss.name)
-    return run(Fits(fits, single), label, fits.memory_bytes(), progress)
-
-
-@understood
-def fit_formula(
-    formula: str,
-    data: Any,
-    loss: str | Loss | Objective = "least-squares",
-    *,
-    privacy: Budget | float | tuple[float, float],
-    schema: Schema | None = None,
-    method: str | Method = "auto",
-    standardize: bool | Standardized | Like | None = None,
-    inference: bool = True,
-    ledger: Ledger | None = None,
-    noise: NoiseSource | None = None,
-    progress: Callable[[int, int], None] | bool | None = None,
-) -> Fit:
-    """Fit the regression of a formula, with or without the public facts of a schema.
-
-    Parameters
-    ----------
-    formula : str
-        Such as ``"log(wage) ~ education + I(experience**2) + C(state)"``.  Functions act on the
-        columns as they are.  Categorical names stand for indicators of their declared levels, by
-        the full-rank rule of formulaic and patsy.  Splines are ``bs(age, knots=[30, 45],
-        lower_bound=18, upper_bound=90)``, ``cr`` (natural) and ``ns``.  Their knots and ends are
-        public, in the column's own units; a declared range gives the ends, at which values are
-        clipped.
-    data : DataFrame of pandas, polars or Dask, Arrow table, mapping to arrays, path or Source
-        A Dask data frame stays where it is.  Parquet files (a path, a folder, a pattern such as
-        ``"parts/*.parquet"``, or a list) are read block by block.  So are, once, lazy frames of
-        polars, data sets of Arrow, and relations of DuckDB or what else has the Arrow stream
-        interface.  Files of text (``.csv``, ``.tsv``, ``.txt``, also with ``.gz``) and ``.feather``
-        are read by their paths.  Of all these only the formula's columns are read.
-        :func:`dpfast.records` of a table adds persons, weights and offsets, by column names.
-    loss : str, Loss or Objective
-        ``scale`` (and the bounds of a ``FreeScale``) is in the response's own units, as are
-        coefficients, offsets, predictions and an estimated scale.  ``ridge``, ``weights`` and a
-        method's ``start`` are of the coded columns and response, as is :attr:`Fit.coded`.  The
-        formula says whether there is an intercept: ``- 1`` drops it.
-    privacy : float, (float, float), GDP, ZCDP or ApproxDP
-        The total to spend.
-    schema : Schema, optional
-        Ranges, to which columns are clipped, and levels.  A formula means the same with and without
-        one.  Where all ranges are declared, columns are coded by them: a function of columns has
-        the range that interval arithmetic gives.  Otherwise, as for ``log(wage)`` of a range with
-        zero, centres and spreads are estimated with part of the total (``standardize`` of
-        :func:`dpfast.fit`, True by default here).  Levels are public facts: declare them, list
-        them, ``C(region, levels=["north", "south"])``, or have a column whose type does.  Declared
-        levels are never dropped as constant.  One with too few records has a wide interval.
-    method, standardize, inference, ledger, noise, progress
-        As for :func:`dpfast.fit`; without a schema everything is as there for a table's columns.
-
-    Returns
-    -------
-    Fit
-        Its ``predict`` takes tables with the columns of the formula.
-
-    Privacy
-    -------
-    Encoding maps each record on its own by public facts and spends nothing.  The fit spends
-    ``privacy`` (see :func:`dpfast.fit`), with the private units it needs without a schema.
-
-    Examples
-    --------
-    >>> schema = dpfast.Schema({"x": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(-1, 1)})
-    >>> data = {"x": np.linspace(-1.0, 1.0, 200), "y": np.linspace(-0.5, 0.5, 200)}
-    >>> dpfast.fit_formula("y ~ x", data, schema=schema, privacy=2.0).names
-    ('intercept', 'x')
-    >>> dpfast.fit_formula("y ~ x + I(x**2)", data, privacy=2.0).names  # nothing is declared
-    ('intercept', 'x', 'I(x ** 2)')
-    """
-    if isinstance(data, str) and not isinstance(formula, str):
-        raise InvalidInput("the formula comes first: fit_formula('y ~ x', table, privacy=...).")
-    from dpfast.regression.formula import read_formula
-
-    read = read_formula(formula, data, schema, loss)
-    result = fit(
-        read.source, None, read.loss, privacy=privacy, method=method,
-        standardize=read.standardize(standardize), inference=inference, ledger=ledger,
-        noise=noise, progress=progress,
-    )  # fmt: skip
-    return read.rows_of(result)
+        fits = MethodFits(request, [terms.loss], options, **settings)
+        label = request.label("fit", fits.loss.name)
+        result = run(Fits(fits, single), label, fits.memory_bytes(), progress)
+    return result if read is None else read.rows_of(result)
 
 
 def refuse_no_own_units(request: FitRequest) -> None:

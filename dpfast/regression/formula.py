@@ -64,7 +64,7 @@ class FormulaRecords(NamedTuple):
 
 
 def read_formula(
-    formula: str,
+    formula: Any,
     data: Any,
     schema: Schema | None,
     loss: str | Loss | Objective = "least-squares",
@@ -76,7 +76,7 @@ def read_formula(
     Parameters
     ----------
     formula, data, schema, loss
-        As for :func:`dpfast.fit_formula`; the loss has the formula's intercept, or none.
+        As for :func:`dpfast.fit`; the loss has the formula's intercept, or none.
     own_units : bool
         Keep the columns' own units, as of a declared domain.
     """

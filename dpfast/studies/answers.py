@@ -15,7 +15,7 @@ from dpfast.errors import InferenceUnavailable
 from dpfast.inference.rendering.plain import plain
 from dpfast.inference.rendering.table import Summary
 from dpfast.models import Objective
-from dpfast.regression.fit import fit_formula
+from dpfast.regression.fit import fit
 from dpfast.studies.requests import ANALYSES, StudyRequest, loss_of
 from dpfast.tables import absorbed, counts, fits, means, quantiles
 
@@ -55,9 +55,7 @@ def answered(
         beside |= {"largest_weight": given.get("largest_weight")}
     table = records(table, **beside) if beside else table
     if analysis == "fit":
-        return fit_formula(
-            given["formula"], table, loss_of(given["loss"]), schema=schema, **options
-        )
+        return fit(given["formula"], table, loss_of(given["loss"]), schema=schema, **options)
     options |= {name: given[name] for name in ANALYSES[analysis] if name in given}
     if analysis != "quantiles":  # only quantiles need the level before they are computed
         del options["level"]

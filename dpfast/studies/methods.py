@@ -76,7 +76,7 @@ class StudyMethods(Hinted):
         largest_weight: float | None = None,
         **price: Unpack[Price],
     ) -> Fit:
-        """Fit a regression by :func:`dpfast.fit_formula`, of declared columns or of numbers."""
+        """Fit a regression by :func:`dpfast.fit`, of declared columns or of numbers."""
         weighting = {"weights": weights, "largest_weight": largest_weight}
         return self._run_request("fit", price, formula=formula, loss=loss, **weighting)
 

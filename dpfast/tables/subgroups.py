@@ -79,7 +79,7 @@ def fits(
     Parameters
     ----------
     formula : str
-        As for :func:`dpfast.fit_formula`.
+        As for :func:`dpfast.fit`.
     by : str or sequence of str
         One column that the schema declares categorical or binary.
     loss : {"least-squares", "log-cosh", "huber", "pseudo-huber", "logistic"}

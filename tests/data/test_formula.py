@@ -185,11 +185,11 @@ def test_a_fit_from_a_formula():
     table["y"] = 1 + 0.5 * table["a"] + (table["g"] == "v") + 0.1 * rng.normal(size=n)
     loss = dpfast.Objective("log-cosh", scale=0.1)
     options = {"schema": SCHEMA, "privacy": 2.0, "noise": dpfast.SeededNoise(0)}
-    fit = dpfast.fit_formula("y ~ a + C(g)", table, loss, **options)
+    fit = dpfast.fit("y ~ a + C(g)", table, loss, **options)
     assert fit.names == ("intercept", "a", "g[v]", "g[w]")
     assert fit.params[:3] == pytest.approx([1.0, 0.5, 1.0], abs=0.05)
     with pytest.raises(InvalidInput, match="one response"):
-        dpfast.fit_formula("a", table, loss, **options)
+        dpfast.fit("a", table, loss, **options)
 
 
 def test_a_missing_value_reaches_no_other_record():

@@ -162,7 +162,7 @@ def test_columns_of_any_type(dtype, numbers):
         )
     )
     ours(
-        lambda: dpfast.fit_formula(
+        lambda: dpfast.fit(
             "b ~ a", frame, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=9.0)
         )
     )
@@ -215,7 +215,7 @@ def test_formulas_of_any_words(formula):
     table = {"age": np.linspace(18, 90, 12), "state": ["CA", "NY"] * 6, "sick": [0.0, 1.0] * 6}
     ours(lambda: terms_of(formula))
     options = {"privacy": 1.0, "noise": dpfast.SeededNoise(0), "inference": False}
-    ours(lambda: dpfast.fit_formula(formula, table, "logistic", schema=SCHEMA, **options))
+    ours(lambda: dpfast.fit(formula, table, "logistic", schema=SCHEMA, **options))
 
 
 @FEW

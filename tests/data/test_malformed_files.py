@@ -353,7 +353,7 @@ def test_broken_buffers_are_refused_before_the_charge(tmp_path, kind, change):
     encoded = arrow().DictionaryArray.from_arrays(zeros, column, safe=False)
     for given in (column, encoded):
         with pytest.raises(dpfast.InvalidInput, match="column 'd' is damaged") as refusal:
-            dpfast.fit_formula("y ~ d", table(d=given), schema=SCHEMA, privacy=0.5, ledger=ledger)
+            dpfast.fit("y ~ d", table(d=given), schema=SCHEMA, privacy=0.5, ledger=ledger)
         assert refusal.value.__cause__ is None and ledger.entries == ()
     feathered(tmp_path / "x.feather", d=column)
     with pytest.raises(dpfast.InvalidInput, match="damaged"):

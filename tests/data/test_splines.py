@@ -134,7 +134,7 @@ def test_coefficients_are_those_of_a_regression_on_the_columns(tmp_path):
     dpfast.saved.save(fit, tmp_path / "fit.json")
     again, rows = dpfast.saved.load(tmp_path / "fit.json"), {"age": [0.0, 50.0], "w": [1, 0]}
     assert again.predict(rows).tobytes() == fit.predict(rows).tobytes()
-    declared = dpfast.fit_formula(
+    declared = dpfast.fit(
         "pay ~ bs(age, knots=[40, 60]) + w", TABLE, "least-squares", schema=SCHEMA, **options
     )
     plain = dpfast.fit(f"pay ~ bs(age, knots=[40, 60], {ENDS}) + w", TABLE, "least-squares",
@@ -160,9 +160,7 @@ def test_a_formula_reads_partitions_and_files(kind, schema, tmp_path):
 
     def fitted(data):
         noise = dpfast.SeededNoise(3)
-        return dpfast.fit_formula(
-            formula, data, "least-squares", schema=schema, privacy=3.0, noise=noise
-        )
+        return dpfast.fit(formula, data, "least-squares", schema=schema, privacy=3.0, noise=noise)
 
     found, expected = fitted(source), fitted(TABLE)
     assert found.names == expected.names and found.n_records == N
@@ -173,5 +171,5 @@ def test_a_formula_reads_partitions_and_files(kind, schema, tmp_path):
     ledger = dpfast.Ledger(1.0)
     for wrong in ("pay ~ absent", "pay ~ g + log(g)", "~ age", "pay ~ bs(age, df=3)", "g ~ age"):
         with pytest.raises(InvalidInput):
-            dpfast.fit_formula(wrong, source, schema=schema, privacy=1.0, ledger=ledger)
+            dpfast.fit(wrong, source, schema=schema, privacy=1.0, ledger=ledger)
     assert not ledger.entries

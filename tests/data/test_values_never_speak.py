@@ -643,7 +643,7 @@ def test_a_cell_of_a_formula(missing):
          "g": ["a", "b", None if missing is None else "a", "c", "b", "a"], "y": FLOATS}
     )  # fmt: skip
     said, fit = heard(
-        lambda: dpfast.fit_formula(
+        lambda: dpfast.fit(
             "y ~ b + I(b**2) + C(g)", table, schema=schema, privacy=1.0,
             method=dpfast.optimize.Newton(steps=2), noise=dpfast.SeededNoise(0),
             loss=dpfast.Objective("log-cosh", scale=1.0),

@@ -150,7 +150,7 @@ def test_a_marginal_effect_is_the_slope_of_predictions(kind, response):
     """
     right, declared = BENT[kind]
     loss = "logistic" if response == "high" else dpfast.Objective("log-cosh", scale=1.0)
-    fit = dpfast.fit_formula(
+    fit = dpfast.fit(
         f"{response} ~ {right}", PEOPLE, loss, schema=DECLARED if declared else None,
         privacy=100.0, noise=dpfast.SeededNoise(0),
     )  # fmt: skip
@@ -205,7 +205,7 @@ def test_effects_without_rows_are_at_the_centre_and_say_where():
     np.testing.assert_array_equal(found.estimate, fit.marginal_effects(row).estimate)
     shown = " ".join(repr(found).split())
     assert "at the centre, age = " in shown and "region = east" in shown
-    declared = dpfast.fit_formula(
+    declared = dpfast.fit(
         "high ~ age + union", PEOPLE, "logistic", schema=DECLARED, privacy=20.0, noise=noise
     ).marginal_effects()
     assert declared.at == {"age": 48.0, "union": "no"}
@@ -222,7 +222,7 @@ def test_effects_without_rows_are_at_the_centre_and_say_where():
 
 
 def test_nothing_moves_beyond_the_range_to_which_a_column_is_held():
-    fit = dpfast.fit_formula(
+    fit = dpfast.fit(
         "pay ~ bs(age, knots=[30, 45]) + educ", PEOPLE, dpfast.Objective("log-cosh", scale=1.0),
         schema=DECLARED, privacy=20.0, noise=dpfast.SeededNoise(0),
     )  # fmt: skip

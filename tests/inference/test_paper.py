@@ -74,7 +74,5 @@ def test_no_table_of_coded_units_lacks_the_word():
         assert ("coded" in fit.coded.summary()) == told and "coded" not in fit.summary()
     pytest.importorskip("formulaic")
     schema = dpfast.Schema(declared | {"y": dpfast.Binary(1, 0)})
-    fit = dpfast.fit_formula(
-        "y ~ x*z", table, "logistic", schema=schema, privacy=1.0, standardize=False
-    )
+    fit = dpfast.fit("y ~ x*z", table, "logistic", schema=schema, privacy=1.0, standardize=False)
     assert "coded" in fit.coded.summary() and "coded" not in fit.summary()

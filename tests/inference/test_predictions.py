@@ -385,7 +385,7 @@ def test_an_interval_of_a_new_response_holds_one(loss, with_schema):
     noise = dpfast.SeededNoise(1)
     if with_schema:
         schema = dpfast.Schema({"x": dpfast.Numeric(-4, 4), "y": dpfast.Numeric(0, 100)})
-        fit = dpfast.fit_formula("y ~ x", table, loss, schema=schema, privacy=1.0, noise=noise)
+        fit = dpfast.fit("y ~ x", table, loss, schema=schema, privacy=1.0, noise=noise)
     else:
         fit = dpfast.fit("y ~ x", table, loss, privacy=1.0, noise=noise)
     new = {"x": rng.normal(size=4000)}

@@ -187,7 +187,7 @@ def test_declared_ranges_far_from_zero_are_centred_inside():
         beta, errors = ordinary(
             np.column_stack([records["year"], records["year"] ** 2]), records["y"]
         )
-        fit = dpfast.fit_formula(
+        fit = dpfast.fit(
             "y ~ year + I(year**2)",
             records,
             "least-squares",

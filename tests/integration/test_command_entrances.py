@@ -91,7 +91,7 @@ def test_a_number_of_rows_and_formulas(folder, capsys):
     persons = dpfast.fit(dpfast.records(X, Y, group=LABELS, each="person"), None, **settings)
     np.testing.assert_array_equal(found["params"], persons.params)
     table = {"a": X[:, 0], "b": X[:, 1], "y": Y, "id": LABELS}
-    named = dpfast.fit_formula(
+    named = dpfast.fit(
         "y ~ a + b",
         dpfast.records(table, group="id", each="person"),
         privacy=5.0,

@@ -17,7 +17,7 @@ X = RNG.normal(size=(3000, 2))
 Y = 1.0 + X @ [2.0, -1.0] + RNG.exponential(size=3000)
 TABLE = {"y": Y, "a": X[:, 0], "b": X[:, 1]}
 DOORS = (
-    dpfast.fit, dpfast.fit_formula, dpfast.nonprivate_fit, dpfast.plan, dpfast.Study.fit,
+    dpfast.fit, dpfast.nonprivate_fit, dpfast.plan, dpfast.Study.fit,
     dpfast.tables.fits, dpfast.Study.fits,
 )  # fmt: skip
 

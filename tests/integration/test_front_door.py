@@ -92,7 +92,7 @@ def test_products_and_powers_of_declared_columns_have_natural_units():
     })  # fmt: skip
     noise, exactly = dpfast.SeededNoise(1), {"method": "auto", "privacy": 1e4}
     text = "wage ~ educ*exper + I(exper**2) + educ*C(region)"
-    fit = dpfast.fit_formula(text, TABLE, "least-squares", schema=schema, noise=noise, **exactly)
+    fit = dpfast.fit(text, TABLE, "least-squares", schema=schema, noise=noise, **exactly)
     labels = [np.asarray(TABLE.region == level) for level in levels[1:]]
     columns = {
         "educ": TABLE.educ, "exper": TABLE.exper, "I(exper ** 2)": TABLE.exper**2,
@@ -111,13 +111,17 @@ def test_products_and_powers_of_declared_columns_have_natural_units():
     assert np.abs((alone.params - exact) / alone.bse).max() < 0.3
 
 
-def test_a_formula_first_is_fit_formula():
+def test_the_table_follows_the_formula_or_is_data():
     formula = "log(wage) ~ educ + I(exper**2)"
+    options = {"privacy": 1.0, "loss": "log-cosh"}
     one, two = (
-        call(formula, TABLE, "log-cosh", privacy=1.0, noise=dpfast.SeededNoise(7))
-        for call in (dpfast.fit, dpfast.fit_formula)
+        dpfast.fit(formula, *given, **named, **options, noise=dpfast.SeededNoise(7))
+        for given, named in (((TABLE,), {}), ((), {"data": TABLE}))
     )
     np.testing.assert_array_equal(one.params, two.params)
+    for given, said in (((formula, TABLE), "pass one of them"), ((TABLE, None), "to a formula")):
+        with pytest.raises(InvalidInput, match=said):
+            dpfast.fit(*given, data=TABLE, privacy=1.0)
     people = dpfast.records(TABLE.assign(person=np.arange(N) // 2), group="person", group_size=2)
     assert dpfast.fit(formula, people, privacy=1.0).names == one.names
     ledger = dpfast.Ledger((4.0, 1e-6))
@@ -169,10 +173,10 @@ def test_values_decide_about_their_record_alone():
 
 def test_a_schema_has_the_last_word_about_levels():
     schema = dpfast.Schema({"wage": dpfast.Numeric(0, 50), "region": dpfast.Categorical(LEVELS)})
-    fit = dpfast.fit_formula(f"wage ~ {LISTED}", TABLE, privacy=1.0, schema=schema)
+    fit = dpfast.fit(f"wage ~ {LISTED}", TABLE, privacy=1.0, schema=schema)
     assert fit.names[1:] == ("region[north]", "region[south]")
     with pytest.raises(InvalidInput, match="other levels are declared"):
-        dpfast.fit_formula("wage ~ C(region, levels=['a', 'b'])", TABLE, privacy=1.0, schema=schema)
+        dpfast.fit("wage ~ C(region, levels=['a', 'b'])", TABLE, privacy=1.0, schema=schema)
 
 
 def test_a_path_is_read_by_its_columns(tmp_path):

@@ -90,15 +90,15 @@ def test_least_squares_are_those_of_the_columns(right, left, known):
     assert ((low < exact(left, right)) & (exact(left, right) < high)).all()
 
 
-@each("door", ["fit_formula", "study", "fits", "quantiles", "functional", "treatment", "exact"])
+@each("door", ["fit", "study", "fits", "quantiles", "functional", "treatment", "exact"])
 @each("known", list(SCHEMAS))
 def test_every_door_reads_the_logarithm_of_a_response(door, known):
     """At one formula; where a door has another estimand, it is that of its own columns."""
     schema, formula = SCHEMAS[known], "log(pay) ~ age + I(age**2) + educ"
     right, noise = "age + I(age**2) + educ", {"noise": dpfast.SeededNoise(5)}
     expected = exact("log(pay)", right)
-    if door == "fit_formula":
-        fit = dpfast.fit_formula(formula, TABLE, schema=schema, privacy=10.0, **noise)
+    if door == "fit":
+        fit = dpfast.fit(formula, TABLE, schema=schema, privacy=10.0, **noise)
     elif door == "study":
         study = dpfast.Study(TABLE, privacy=20.0, schema=schema, **noise)
         fit = study.fit(formula, share=0.3)

@@ -16,7 +16,7 @@ X = np.random.default_rng(0).normal(size=(2000, 1))
 TABLE = {"x": X[:, 0], "y": X[:, 0]}
 DOORS = {
     "fit": lambda **o: dpfast.fit(X, X[:, 0], "least-squares", privacy=1.0, **o),
-    "fit_formula": lambda **o: dpfast.fit_formula("y ~ x", TABLE, privacy=1.0, **o),
+    "fit, formula": lambda **o: dpfast.fit("y ~ x", TABLE, privacy=1.0, **o),
     "fit_quantiles": lambda **o: dpfast.fit_quantiles(X, X[:, 0], [0.4, 0.6], privacy=4.0, **o),
     "tune": lambda **o: dpfast.tune(
         lambda at: (X[:, 0] - at[0]) ** 2, [(-1.0, 1.0)], privacy=1.0, n_records=2000, steps=3, **o

@@ -42,7 +42,7 @@ FITS = {
     ),
     "least squares": lambda: dpfast.fit(X, Y, "least-squares", privacy=1.0),
     "table": lambda: dpfast.fit(TABLE[["educ", "exper"]], Y, "log-cosh", privacy=1.0),
-    "schema": lambda: dpfast.fit_formula(
+    "schema": lambda: dpfast.fit(
         "wage ~ educ + I(educ**2) + region", TABLE, HUBER, schema=SCHEMA, privacy=1.0,
         standardize=False,
     ),

@@ -82,7 +82,7 @@ def test_splines_of_a_schema_and_offsets_of_any_size_end_no_fit():
     )
     formula = "y ~ bs(x, knots=[0]) + g"
     noise = dpfast.SeededNoise(0)
-    fit = dpfast.fit_formula(formula, rows, "logistic", schema=schema, privacy=3.0, noise=noise)
+    fit = dpfast.fit(formula, rows, "logistic", schema=schema, privacy=3.0, noise=noise)
     assert np.isfinite(fit.params).all()
     for size in (1e300, -1e300, 1e-300):
         records = dpfast.records(X, y, offset=np.full(len(y), size))

@@ -35,7 +35,7 @@ def options(**more):
 def test_a_formula_takes_names_of_columns(schema):
     pytest.importorskip("formulaic")
     loss = {} if schema is None else {"loss": LOG_COSH}
-    found = dpfast.fit_formula(
+    found = dpfast.fit(
         "y ~ a + b", dpfast.records(TABLE, **NAMED), schema=schema, **options(**loss)
     )
     if schema is None:
@@ -48,7 +48,7 @@ def test_a_formula_takes_names_of_columns(schema):
     np.testing.assert_array_equal(found.params, expected.params)
     assert found.model == expected.model
     with pytest.raises(InvalidInput, match="no column 'absent'"):
-        dpfast.fit_formula(
+        dpfast.fit(
             "y ~ a", dpfast.records(TABLE, offset="absent"), schema=schema, **options(**loss)
         )
 

@@ -10,7 +10,7 @@ from tests.surface import parameters_of, public
 
 #: Most arguments of `fit`, and of any other function.  A new setting of an optimiser, of a search
 #: or of an objective goes into its class; what belongs to each record into `records`.
-OF_FIT, MOST = 11, 13
+OF_FIT, MOST = 12, 13
 
 #: Functions and the classes that hold the rest of their settings.
 SETTINGS = {

@@ -261,7 +261,7 @@ def test_a_formula_takes_persons_by_the_name_of_their_column():
     table = {"who": np.repeat(np.arange(700), 2), "x": rng.normal(size=1400)}
     table["y"] = table["x"] + rng.normal(size=1400)
     one, two = (
-        dpfast.fit_formula(
+        dpfast.fit(
             "y ~ x", dpfast.records(table, each="person", group=group), "log-cosh", privacy=1.0,
             noise=dpfast.SeededNoise(0),
         )

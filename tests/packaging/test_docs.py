@@ -23,7 +23,7 @@ PAGES = sorted(
     path.relative_to(DOCS).as_posix() for folder in WRITTEN for path in (DOCS / folder).glob("*.md")
 )
 NEEDED = {
-    "sklearn": "sklearn", "fit_formula": "formulaic", "open_parquet": "pyarrow",
+    "sklearn": "sklearn", "y ~": "formulaic", "open_parquet": "pyarrow",
     "dpfast.plots": "matplotlib", "import dask": "dask", "import pandas": "pandas",
     "import torch": "torch",
 }  # fmt: skip

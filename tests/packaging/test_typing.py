@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("user_script.py")
 WRONG = """
 number: int = dpfast.GDP(1.0)
-fit = dpfast.fit_formula("y ~ x", {}, privacy=1.0, scal=3)
+fit = dpfast.fit("y ~ x", {}, privacy=1.0, scal=3)
 """
 
 

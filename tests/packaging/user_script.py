@@ -70,7 +70,6 @@ NAMES: list[object] = [
     dpfast.nonconvex.estimate_kl,
     dpfast.estimators,
     dpfast.fit,
-    dpfast.fit_formula,
     dpfast.fit_many,
     dpfast.regression.fit_sparse,
     dpfast.regression.like,

@@ -104,7 +104,7 @@ OPTIONS = {
     },
     "fit_quantiles": {
         "scale": EXTREMES,
-        "bandwidth": EXTREMES,
+        "loss": [dpfast.Quantile(0.5, bandwidth) for bandwidth in (1e-100, 1e-70, 1e70, 1e100)],
         "taus": [[1e-300, 0.5], [1e-100, 0.5], [1e-9, 0.5, 1.0 - 1e-16]],
         "privacy": [1e-9, 1e-4, 1e4, 1e9],
     },
@@ -256,7 +256,7 @@ def test_every_function_that_spends_is_here():
         "private_clip": "tune",
         "private_choice": "tune",
         "standardize": "private_quantiles",
-        "fit_formula": "fit",
+        "fit, formula": "fit",
     }
     missing = {*CALLS} - {*OPTIONS} - variants - {*same}
     assert not missing and {*same.values()} <= {*OPTIONS}

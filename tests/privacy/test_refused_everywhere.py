@@ -73,10 +73,8 @@ def test_whatever_spends_is_swept():
         and not (inspect.isclass(thing) and issubclass(thing, BaseException))
         and not SPENDING.isdisjoint(parameters_of(thing))
     }
-    extras = {"fit_formula": "formulaic"}
-    optional = {name for name, extra in extras.items() if not find_spec(extra)}
     estimators = {f"estimators.{name}" for name in ESTIMATORS}
-    assert spending - optional == {*FREE} & spending | PASSED_ON | estimators
+    assert spending == {*FREE} & spending | PASSED_ON | estimators
     assert {*CALLS} >= PASSED_ON
     paying = {
         f"{owner}.{key}"
@@ -256,10 +254,9 @@ def test_every_callback_is_swept():
     swept = {name.partition(",")[0]: set() for name in CALLBACKS}
     for name, make in CALLBACKS.items():
         swept[name.partition(",")[0]] |= {*make(per_record)}
-    same = {"fit_formula"}  # takes progress as `fit` does
     for name, (function, _) in CALLS.items():
         for parameter in inspect.signature(function).parameters.values():
-            if "Callable" in str(parameter.annotation) and "," not in name and name not in same:
+            if "Callable" in str(parameter.annotation) and "," not in name:
                 assert parameter.name in swept[name]
 
 

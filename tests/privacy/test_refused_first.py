@@ -194,9 +194,9 @@ CALLS = {
     "standardize": (dpfast.standardize, {"X": X, "y": Y, "privacy": 9.0}),
 }
 if find_spec("formulaic"):
-    CALLS["fit_formula"] = (
-        dpfast.fit_formula,
-        {"formula": "y ~ a + b", "data": TABLE, "loss": "log-cosh", "schema": SCHEMA,
+    CALLS["fit, formula"] = (
+        dpfast.fit,
+        {"X": "y ~ a + b", "data": TABLE, "loss": "log-cosh", "schema": SCHEMA,
          "privacy": 1.0, "scale": 1.0},
     )  # fmt: skip
 CALLS = {
@@ -315,7 +315,6 @@ def test_every_public_function_with_a_ledger_is_here():
         if inspect.isfunction(thing)
         and {"ledger", "privacy"} <= set(inspect.signature(thing).parameters)
     } - {f"{function.__module__}.{function.__qualname__}" for function in tested}
-    optional = {"dpfast.regression.fit.fit_formula"}
     inside = {
         "dpfast.bayesopt.portfolio.Portfolio.__init__",  # of tune
         "dpfast.bayesopt.tuner.Tuner.__init__",  # here, by the name of its class
@@ -326,7 +325,7 @@ def test_every_public_function_with_a_ledger_is_here():
         "dpfast.regression.method_fit.MethodFits.run",  # of fit and fit_quantiles
     }
     adapters = {name for name in missing if name.startswith("dpfast.estimators.")}  # of fit
-    assert missing <= optional | inside | adapters
+    assert missing <= inside | adapters
 
 
 def wrong_values(name, argument, turn=slice(None)):
@@ -458,12 +457,12 @@ def test_a_release_that_would_be_certified_is_refused_before_its_certificate(wro
 
 #: Public names alone say that nothing can come of it: of what is explained, of a constant.
 TWICE = {
-    "fit_formula": [
-        {"formula": "y ~ a + y"},
-        {"formula": "y ~ a + I(y ** 2)"},
-        {"formula": "y ~ a:y"},
-        {"formula": "y ~ a + C(y)", "schema": None},
-        {"formula": "log(y) ~ y", "schema": None},
+    "fit, formula": [
+        {"X": "y ~ a + y"},
+        {"X": "y ~ a + I(y ** 2)"},
+        {"X": "y ~ a:y"},
+        {"X": "y ~ a + C(y)", "schema": None},
+        {"X": "log(y) ~ y", "schema": None},
     ],
     "fits": [
         {"formula": "y ~ a + y"},
@@ -521,11 +520,9 @@ def test_a_column_of_a_frame_in_two_places_is_refused_by_its_name(package):
 
 def test_a_change_may_be_explained_by_where_it_began():
     """What is explained is then no function of one column, and differs from that one."""
-    if "fit_formula" in CALLS:
-        assert (
-            check("fit_formula", {"formula": "I(y - a) ~ a", "schema": None, "loss": "huber"})
-            is None
-        )
+    if "fit, formula" in CALLS:
+        wrong = {"X": "I(y - a) ~ a", "schema": None, "loss": "huber"}
+        assert check("fit, formula", wrong) is None
 
 
 # ---- progress ------------------------------------------------------------------------------------

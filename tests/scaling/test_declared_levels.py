@@ -136,7 +136,7 @@ def test_a_level_means_the_same_by_a_schema_and_by_a_formula():
     })  # fmt: skip
     options = {"privacy": 4.0, "noise": dpfast.SeededNoise(1)}
     by_formula = dpfast.fit(formula(levels), data, "least-squares", **options)
-    declared = dpfast.fit_formula("y ~ x + g", data, "least-squares", schema=schema, **options)
+    declared = dpfast.fit("y ~ x + g", data, "least-squares", schema=schema, **options)
     difference = np.asarray(by_formula.params) - np.asarray(declared.params)
     assert np.abs(difference / np.asarray(by_formula.bse)).max() < 1.0
 

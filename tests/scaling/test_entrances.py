@@ -50,7 +50,7 @@ def test_a_formula_without_a_schema(loss):
     pytest.importorskip("formulaic")
     expected = direct(loss)
     for table in (TABLE, pandas.DataFrame(TABLE)):
-        found = dpfast.fit_formula(
+        found = dpfast.fit(
             f"{response(loss)} ~ age + years", table, loss, privacy=1.0,
             noise=dpfast.SeededNoise(3),
         )  # fmt: skip
@@ -79,13 +79,13 @@ def test_a_formula_that_needs_a_schema_is_refused_before_the_charge(formula, sai
     ledger = dpfast.Ledger(1.0)
     table = pandas.DataFrame(TABLE | {"note": ["patient 4711"] * N})
     with pytest.raises(InvalidInput, match=said) as refusal:
-        dpfast.fit_formula(formula, table, privacy=1.0, ledger=ledger)
+        dpfast.fit(formula, table, privacy=1.0, ledger=ledger)
     assert ledger.entries == () and "4711" not in str(refusal.value)
 
 
 def test_a_formula_without_an_intercept_is_scaled_and_not_centred():
     pytest.importorskip("formulaic")
-    found = dpfast.fit_formula("hours ~ age + years - 1", TABLE, "least-squares", privacy=2.0)
+    found = dpfast.fit("hours ~ age + years - 1", TABLE, "least-squares", privacy=2.0)
     assert found.names == ("age", "years")
     assert [centre for _, (centre, _) in found.released_units()] == [0.0, 0.0, 0.0]
 

@@ -80,7 +80,7 @@ def test_a_study_answers_as_its_function_does():
     asked = study_of(table, **ONCE).run(MEANS | {"weights": "w", "largest_weight": 3.0})
     assert asked.mean.tolist() == direct.mean.tolist()
     rows = dpfast.records(table, sample_weight="w")
-    direct = dpfast.fit_formula("y ~ x", rows, privacy=1.0, noise=dpfast.SeededNoise(900))
+    direct = dpfast.fit("y ~ x", rows, privacy=1.0, noise=dpfast.SeededNoise(900))
     asked = study_of(table).fit("y ~ x", weights="w", mu=1.0)
     assert np.array_equal(asked.params, direct.params)
 

@@ -191,7 +191,7 @@ def test_answers_are_those_of_the_functions_themselves():
     own = {**options, "noise": dpfast.SeededNoise(0)}
     design = SCHEMA.encode(TABLE, ["age"], "pay")
     expected = [
-        lambda o: dpfast.fit_formula("pay ~ age + C(sex)", TABLE, "least-squares", schema=SCHEMA,
+        lambda o: dpfast.fit("pay ~ age + C(sex)", TABLE, "least-squares", schema=SCHEMA,
                                      **o),
         lambda o: dpfast.effects.treatment_effect(design, TABLE["t"], **o),
         lambda o: dpfast.effects.two_stage("y ~ x | z", TABLE, **o),

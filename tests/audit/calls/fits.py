@@ -283,7 +283,7 @@ def persons() -> Iterator[Example]:
 
 def formulas() -> Iterator[Example]:
     from dpfast.data.schema import Binary, Numeric, Schema
-    from dpfast.regression.fit import fit_formula
+    from dpfast.regression.fit import fit
 
     if find_spec("formulaic") is None:
         return
@@ -297,10 +297,10 @@ def formulas() -> Iterator[Example]:
             table = {"a": X[:, 0], "b": X[:, 1], "y": y}
             formula = "y ~ a*b + I(a**2) + exp(b)"
             method = Newton(steps=3)
-            return fit_formula(formula, table, loss, schema=schema, privacy=GDP(1.0), method=method)
+            return fit(formula, table, loss, schema=schema, privacy=GDP(1.0), method=method)
 
-        name = "dpfast.regression.fit.fit_formula"
-        yield Example(name, loss, call, loss in BINARY, GDP(1.0))
+        name = "dpfast.regression.fit.fit"
+        yield Example(name, f"{loss}, formula", call, loss in BINARY, GDP(1.0))
 
 
 def many() -> Iterator[Example]:
