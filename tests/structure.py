@@ -12,7 +12,7 @@ import io
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -128,6 +128,35 @@ def stays(X: Any, *arguments: Any, **options: Any) -> tuple[Counter[str], Counte
     finally:
         sys.setprofile(before)
     return +down, +up
+
+
+def crossings(run: Callable[[], object], n: int) -> set[str]:
+    """Name the curator's functions that hand arrays of n rows to code that must not see records."""
+    inside = tuple(f"{PACKAGE}/{room}/" for room in ("curator", "data", "kernels"))
+    found: set[str] = set()
+
+    def seen(frame: FrameType, event: str, value: Any) -> None:
+        code, caller = frame.f_code, frame.f_back
+        if event != "return" or not code.co_filename.startswith(inside[0]) or caller is None:
+            return
+        asks = caller.f_code.co_filename
+        if asks.startswith(f"{PACKAGE}/") and not asks.startswith(inside) and rows_in(value, n):
+            found.add(f"{Path(code.co_filename).relative_to(ROOT)}:{code.co_qualname}")
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def rows_in(value: Any, n: int) -> bool:
+    """Whether a value is an array of n rows, or a tuple, list or generator's item with one."""
+    if isinstance(value, np.ndarray):
+        return n in value.shape
+    return isinstance(value, tuple | list) and any(rows_in(one, n) for one in value)
 
 
 def subclasses() -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dpfast
 from tests import structure
 from tests.loops import each
 from tests.sources import tree as tree_of
@@ -169,6 +170,49 @@ def test_few_functions_take_the_covariates_and_none_returns_them():
         down, up = structure.stays(covariates, X.sum(axis=1), privacy=1.0)
         assert 0 < sum(down.values()) <= 20, down
         assert not up
+
+
+#: Analyses of 4,001 records: no other array has that many rows.
+N_ROWS = 4001
+
+
+def sparse(X, y):
+    dpfast.regression.fit_sparse(
+        X, y, privacy=4.0, n_nonzero_coefs=2, of_interest=["x1"], noise=dpfast.SeededNoise(0)
+    )
+
+
+def one_coefficient(X, y):
+    dpfast.release_functional(
+        X, y, "log-cosh", "x1", privacy=dpfast.ApproxDP(4.0, 1e-6), noise=dpfast.SeededNoise(0)
+    )
+
+
+def waves(X, y):
+    growing = dpfast.tables.Waves(4.0, waves=2, noise=dpfast.SeededNoise(0))
+    growing.update(X, y)
+    growing.update(X, y)
+
+
+ASKED = {
+    "fit": lambda X, y: dpfast.fit(X, y, privacy=4.0, noise=dpfast.SeededNoise(0)),
+    "treatment_effect": lambda X, y: dpfast.effects.treatment_effect(
+        X[:, 1:], (X[:, 0] > 0.0) * 1.0, y, privacy=4.0, noise=dpfast.SeededNoise(0)
+    ),
+    "fit_sparse": sparse, "release_functional": one_coefficient, "Waves": waves,
+}  # fmt: skip
+
+
+#: Which fold each record is dealt to, at random; no data.
+DEALT = {"dpfast/curator/effects.py:Trial.folds"}
+
+
+@each("name", ASKED)
+def test_the_curator_hands_nobody_its_rows(name):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, 6))
+    y = X @ [1.0, 0.5, 0.0, 0.0, -1.0, 0.0] + rng.normal(size=N_ROWS)
+    assert structure.crossings(lambda: ASKED[name](X, y), N_ROWS) <= DEALT
 
 
 @each("path", FILES, ids=name_of)

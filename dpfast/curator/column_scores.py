@@ -62,10 +62,10 @@ class ColumnScores:
         curator = Curator(Records(X, y, None), objective, self._ledger, self._noise)
         return PreconditionedQueries(curator)
 
-    def raw(self, places: Sequence[int]) -> tuple[Array, Array]:
-        """Copy a few columns, and the response, in their own units."""
+    def selected(self, places: Sequence[int], names: tuple[str, ...]) -> Records:
+        """Restrict the records to a few columns, in their own units."""
         X = np.asarray(self._records.X[:, list(places)], dtype=np.float64)
-        return X, self._records.y
+        return Records(X, self._records.y, names)
 
     def choose(
         self, model: Model, bound: float, candidates: NDArray[np.int64], mu: float, count: int = 1
@@ -132,6 +132,11 @@ class ColumnScores:
             return self._columns([place])[:, 0]
         with np.errstate(all="ignore"):
             return self._units._coded_response(self._records.y)
+
+
+def without_values(n: int, names: tuple[str, ...]) -> Records:
+    """Make records of these sizes without a value: a plan needs no more."""
+    return Records(np.full((n, len(names)), np.nan), np.full(n, np.nan), names)
 
 
 def to_steps(values: Array, bound: float) -> NDArray[np.int8]:

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import did_you_mean, flag, whole_number
-from dpfast.curator.column_scores import ColumnScores, Model, choice_receipt
+from dpfast.curator.column_scores import ColumnScores, Model, choice_receipt, without_values
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.shares import share_receipt
 from dpfast.data.records import Records
 from dpfast.data.scaling.units import ReleasedScales
-from dpfast.data.source import records, source_of
+from dpfast.data.source import source_of
 from dpfast.errors import InvalidInput, described, understood
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest
@@ -343,16 +343,13 @@ class _Sparse(Analysis[Fit]):
         """Plan the fit of selected columns, in their own units."""
         request = self.request
         names = tuple([self.names[place] for place in places])
-        if empty:  # plans need only sizes
-            X, y = np.full((request.n, len(places)), np.nan), np.full(request.n, np.nan)
-        else:
-            X, y = self._scores.raw(places)
+        rows = without_values(request.n, names) if empty else self._scores.selected(places, names)
         inner = FitRequest(
-            records(X, y, names=names), None, account, fit_intercept=True, noise=request.noise,
+            rows, None, account, fit_intercept=True, noise=request.noise,
             of_predictor=self.loss.link != "identity",
         )  # fmt: skip
-        if self._by_name:
-            inner.new_rows = inner.new_rows._replace(columns=names)
+        if not self._by_name:
+            inner.new_rows = inner.new_rows._replace(columns=None)
         return DefaultFit(
             inner, [self.loss], scale=None, standardize=None if self._standardize else False,
             inference=bool(self.interest),

@@ -2290,6 +2290,14 @@ BLACK_BOX = (
         "laplace_rate(steps, 2.0 * choice_exponent(mu))",
     ),
     plant(
+        "records-made-outside-of-the-curator",
+        "the curator hands out columns, and regression code makes records of them",
+        "dpfast/regression/sparse.py",
+        ("tests/test_architecture.py",),
+        "self._scores.selected(places, names)",
+        "Records(self._scores._columns(places), self._scores._response(None), names)",
+    ),
+    plant(
         "sums-of-scores-that-round",
         "blocks are so long that float32 rounds their sums",
         "dpfast/curator/column_scores.py",
