@@ -108,5 +108,5 @@ setup(
             # what changes after construction is locked (samplers, acquisitions, the pool).
             "freethreading_compatible": True,
         },
-    )
+    ),
 )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from dpfast.curator.answers import Answer
-from dpfast.curator.hazards import MadeRows
+from dpfast.curator.hazards import made_rows
 from dpfast.curator.tables.cells import Cells
 from dpfast.data.records import Records
 from dpfast.privacy.ledger import Ledger
@@ -67,7 +67,7 @@ class FitErrors:
 
     def _cells(self, make: Callable[[Array, Array], Array]) -> Cells:
         """Make the cells of the rows: all complete records are in the second one."""
-        return Cells(MadeRows(self._records, 2, make), 2, (True, True), *self._settings)
+        return Cells(made_rows(self._records, 2, make), 2, (True, True), *self._settings)
 
 
 def means(line: Line, X: Any, y: Array) -> tuple[Array, Array]:

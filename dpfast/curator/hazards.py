@@ -29,45 +29,33 @@ RECORDS_AT_A_TIME = 1 << 12
 MAX_KEPT = 1 << 20
 
 
-class MadeRows(Wrapped):
-    """Rows that a function makes of the records in every query, each beside a response of 1.
+def made_rows(records: Records, columns: int, make: Callable[[Array, Array], Array]) -> Records:
+    """Make rows of the records in every query, each beside a response of 1; few are made once.
 
     Weights stay beside the rows, which contain the offsets.
     """
+    sizes = [range(0, size, RECORDS_AT_A_TIME) for size in records.block_sizes]
+    block_sizes = tuple([
+        min(RECORDS_AT_A_TIME, firsts.stop - first) for firsts in sizes for first in firsts
+    ])  # fmt: skip
 
-    def __init__(self, records: Records, columns: int, make: Callable[[Array, Array], Array]):
-        super().__init__(records)
-        self.names, self.coding = None, None
-        self.n_covariates, self._make = columns, make
-        self._kept: list[tuple[Covariates, Array]] | None = None
-        sizes = [range(0, size, RECORDS_AT_A_TIME) for size in records.block_sizes]
-        self.block_sizes = tuple([
-            min(RECORDS_AT_A_TIME, firsts.stop - first) for firsts in sizes for first in firsts
-        ])  # fmt: skip
-
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Yield the rows of some records at a time; few rows are made once."""
-        if self.n * self.n_covariates > MAX_KEPT:
-            yield from self._made()
-            return
-        if self._kept is None:
-            self._kept = [*self._made()]
-        yield from self._kept
-
-    def _made(self) -> Iterator[tuple[Covariates, Array]]:
-        raw, units = self._raw.uncoded
+    def made() -> Iterator[tuple[Covariates, Array]]:
+        raw, units = records.uncoded
         for all_X, all_y in raw.blocks():
             for first in range(0, len(all_y), RECORDS_AT_A_TIME):
-                records = slice(first, first + RECORDS_AT_A_TIME)
-                X, y = all_X[records], all_y[records]
+                some = slice(first, first + RECORDS_AT_A_TIME)
+                X, y = all_X[some], all_y[some]
                 if units is not None:
                     X, y = units.coded(X, y)
-                rows = self._make(np.asarray(X, dtype=np.float64), y)
+                rows = make(np.asarray(X, dtype=np.float64), y)
                 # zero times a number that is not finite is NaN
                 ones = 1.0 + np.einsum("ij,j->i", rows, np.zeros(rows.shape[1]))
                 if y.ndim == 2:
                     ones = np.column_stack([ones, y[:, 1], np.zeros(len(y))])
                 yield rows, ones
+
+    facts = {"names": None, "coding": None, "n_covariates": columns, "block_sizes": block_sizes}
+    return Wrapped(records, made, kept=records.n * columns <= MAX_KEPT, **facts)
 
 
 class FollowUp(NamedTuple):
@@ -192,7 +180,7 @@ class AtRisk:
 
         def curator(records: Any) -> Curator:
             def made(raw: Records) -> Records:
-                return MadeRows(raw, columns, make)
+                return made_rows(raw, columns, make)
 
             rows = records.mapped(made) if records.means else made(records)
             result = Curator(rows, objective, *self._settings)

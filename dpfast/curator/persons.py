@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.noisy_release import source_of_noise
 from dpfast.data import Records
-from dpfast.data.persons.chosen import OneRowPerPerson
+from dpfast.data.persons.chosen import chosen_rows
 from dpfast.data.persons.means import ROWS_AT_A_TIME, PersonMeans
 from dpfast.data.reduction import tree_sum
 from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel, summation_depth
@@ -41,7 +41,7 @@ def one_row_per_person(records: Records, noise: NoiseSource) -> Records:
     if not records.means:
         return records
     persons: Any = records
-    return OneRowPerPerson(persons, partial(secret_choices, source=source_of_noise(noise)))
+    return chosen_rows(persons, partial(secret_choices, source=source_of_noise(noise)))
 
 
 def person_sums(

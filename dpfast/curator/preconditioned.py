@@ -284,10 +284,10 @@ class PreconditionedQueries(session.RowQuestions):
 
     def _persons(self, view: RecordView, longest: float) -> Any:
         """Make records of the mean scores of persons."""
-        from dpfast.data.persons.scores import PersonScores
+        from dpfast.data.persons.scores import person_scores
 
         persons: Any = self._raw
-        return PersonScores(persons, view, self.dimension, longest)
+        return person_scores(persons, view, self.dimension, longest)
 
 
 def exact_scores(

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import one_of, whole_number
 from dpfast.data.persons.numbering import LabelEncoder
-from dpfast.data.record_weights.joined import WeightedArrays
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
 
@@ -38,7 +37,7 @@ def checked_group_size(group: Any, group_size: Any, unit: str = "row") -> int:
 
 def grouped(records: Records, group: Any, group_size: int) -> Records:
     """Give each person ``group_size`` slots, in order; rows without a label are **one** person."""
-    if not (hasattr(records, "X") or isinstance(records, WeightedArrays)):
+    if not (hasattr(records, "X") or getattr(records, "of_arrays", False)):
         raise InvalidInput(
             f"group=... needs arrays in memory; received {described(records)}. Keep at most "
             "group_size rows of each person when the data are prepared, and ask for a budget of "

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.records import Covariates, Mapped, Records
+from dpfast.data.records import Covariates, Mapped, Records, Wrapped, unpartitioned
 
 Array = NDArray[np.float64]
 Slots = NDArray[np.unsignedinteger[Any]]
@@ -44,11 +45,20 @@ def partition_capacity(table: Records, n_slots: int) -> int:
 
 
 class Block(Records):
-    """Records of a random part; sums are divided by their expected number."""
+    """Records of a random part; sums are divided by their expected number.
+
+    ``rows`` are their numbers in the table, or make pieces of so many of them.
+    """
 
     can_be_partitioned = False
 
-    def __init__(self, table: Records, rows: NDArray[np.intp], n: int, n_all: int) -> None:
+    def __init__(
+        self,
+        table: Records,
+        rows: NDArray[np.intp] | Callable[[int], Iterator[tuple[Covariates, Array]]],
+        n: int,
+        n_all: int,
+    ) -> None:
         self._table = table
         self._rows = rows
         self._lay_out(table, n, n_all)
@@ -63,9 +73,11 @@ class Block(Records):
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """Yield the records of the part piece by piece; the pieces share memory."""
+        return self._rows(self._step) if callable(self._rows) else self._gathered(self._rows)
+
+    def _gathered(self, rows: NDArray[np.intp]) -> Iterator[tuple[Covariates, Array]]:
         X = self._table.X
         y = self._table.y
-        rows = self._rows
         gathered = np.empty((min(self._step, len(rows)), X.shape[1]), X.dtype)
         for first in range(0, max(1, len(rows)), self._step):
             part_rows = rows[first : first + self._step]
@@ -74,25 +86,16 @@ class Block(Records):
     def gathered(self) -> Records:
         """Copy the records once into one piece of memory, if they are in memory at all."""
         table, rows = self._table, self._rows
+        if callable(rows):
+            return self
         X = gather(table.X, rows, np.empty((len(rows), table.n_covariates), table.X.dtype))
-        pieces = Pieces(X, table.y[rows], self.names, self._step)
-        pieces.n, pieces.block_sizes = self.n, self.block_sizes
-        return pieces
+        return Wrapped(self, partial(pieces, X, table.y[rows], self._step))
 
 
-class Pieces(Records):
-    """Arrays that are read piece by piece, so that no copy of a whole is made of them."""
-
-    can_be_partitioned = False
-
-    def __init__(self, X: Covariates, y: Array, names: tuple[str, ...] | None, step: int) -> None:
-        super().__init__(X, y, names)
-        self._step = step
-
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Yield some rows at a time."""
-        for first in range(0, max(1, len(self.y)), self._step):
-            yield self.X[first : first + self._step], self.y[first : first + self._step]
+def pieces(X: Covariates, y: Array, step: int) -> Iterator[tuple[Covariates, Array]]:
+    """Yield some rows of arrays at a time, so that no copy of a whole is made of them."""
+    for first in range(0, max(1, len(y)), step):
+        yield X[first : first + step], y[first : first + step]
 
 
 def gather_length(n_covariates: int, n_all: int) -> int:
@@ -123,7 +126,7 @@ class RandomPartition:
 
 def without_covariates(records: Records) -> Mapped:
     """Return the same records with their responses only."""
-    return Mapped(records, _responses, 0)
+    return unpartitioned(records, _responses, n_covariates=0, names=None)
 
 
 def _responses(X: Covariates, y: Array) -> tuple[Covariates, Array]:

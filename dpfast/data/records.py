@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,72 +162,114 @@ class Records:
         return f"{type(self).__name__}(n={self.n}, n_covariates={self.n_covariates})"
 
 
-class Wrapped(Records):
-    """View of other records with the same public facts."""
+#: Public facts that records made of others share with them.
+FACTS = ("n", "n_covariates", "names", "block_sizes", "excess", "rows_per_unit", "coding",
+         "can_be_partitioned", "read_again", "is_remote")  # fmt: skip
 
-    def __init__(self, records: Records) -> None:
-        self._raw = records
-        self.n = records.n
-        self.n_covariates = records.n_covariates
-        self.names = records.names
-        self.block_sizes = records.block_sizes
-        self.excess = records.excess
-        self.rows_per_unit = records.rows_per_unit
-        self.coding = records.coding
-        self.can_be_partitioned = records.can_be_partitioned
-        self.read_again = records.read_again
-        self.is_remote = records.is_remote
+
+class Wrapped(Records):
+    """Records made of others, with the same public facts but for ``facts``.
+
+    ``make`` returns the blocks of a query.  If they are ``kept`` they are made once, when they are
+    first read: after the charge.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        make: Callable[[], Iterable[tuple[Covariates, NDArray[np.float64]]]],
+        *,
+        kept: bool = False,
+        **facts: Any,
+    ) -> None:
+        self._raw, self._make, self._keeps = records, make, kept
+        self._kept: list[tuple[Covariates, NDArray[np.float64]]] | None = None
+        for fact in FACTS:
+            setattr(self, fact, facts.pop(fact, getattr(records, fact)))
+        for fact, value in facts.items():
+            setattr(self, fact, value)
 
     @property
     def reads(self) -> int | None:  # type: ignore[override]
         return self._raw.reads
 
+    def blocks(self) -> Iterator[tuple[Covariates, NDArray[np.float64]]]:
+        """Yield the blocks that are made, or were made and kept."""
+        if not self._keeps:
+            return iter(self._make())
+        if self._kept is None:
+            self._kept = list(self._make())
+        return iter(self._kept)
 
-class Mapped(Records):
-    """Records whose blocks a picklable function maps in every query.
 
-    Arrays are mapped once if they are ``kept``, when they are first read: after the charge.
+class Mapped(Wrapped):
+    """Records whose blocks a picklable function maps in every query, if need be where they are.
+
+    Arrays are mapped once if they are ``kept``.  ``units`` are those that the mapping codes in.
     """
-
-    can_be_partitioned = False
 
     def __init__(
         self,
         records: Records,
         mapping: Callable[[Covariates, NDArray[np.float64]], Any],
-        n_covariates: int,
-        names: tuple[str, ...] | None = None,
         *,
         kept: bool = False,
+        units: Any = None,
+        **facts: Any,
     ) -> None:
-        self._raw = records
-        self._mapping = mapping
-        self.n = records.n
-        self.n_covariates = n_covariates
-        self.names = names
-        self.block_sizes = records.block_sizes
-        self.excess = records.excess
-        self._keeps = kept
-        self._kept: list[Any] | None = None
+        kept = kept and hasattr(records, "X")
+        # no method of its own, so that nothing keeps the records on a cluster after the fit
+        make = partial(_map_blocks, records, mapping)
+        super().__init__(records, make, kept=kept, **facts)
+        self._mapping, self._units, self._facts = mapping, units, facts
 
     @property
     def additions(self) -> int:
         return self._raw.additions
 
-    def blocks(self) -> Iterator[tuple[Covariates, NDArray[np.float64]]]:
-        """Yield the mapped blocks."""
-        if self._kept is not None:
-            return iter(self._kept)
-        mapped = (self._mapping(X, y) for X, y in self._raw.blocks())
-        if not self._keeps or not hasattr(self._raw, "X"):
-            return mapped
-        self._kept = list(mapped)
-        return iter(self._kept)
+    @property
+    def uncoded(self) -> tuple[Records, Any]:
+        return (self, None) if self._units is None else (self._raw, self._units)
 
     def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        if self._keeps and hasattr(self._raw, "X"):
+        if self._keeps:
             return super().total(function, *arguments)
         return self._raw.total(partial(_call_mapped, function, self._mapping), *arguments)
+
+    def random_partition(self, keys: Any, scatter: Callable[..., Any], n_slots: int) -> Any:
+        """Partition records that stay on other machines."""
+        raw: Any = self._raw
+        parts = raw.random_partition(keys, scatter, n_slots)
+        return _MappedPartition(parts, self._mapping, self._units, self._facts)
+
+
+class _MappedPartition(NamedTuple):
+    """Random partition of records on a cluster, mapped there."""
+
+    parts: Any
+    mapping: Callable[..., Any]
+    units: Any
+    facts: dict[str, Any]
+
+    def part(self, low: int, high: int, n: int) -> Records:
+        """Return the mapped records of some slots; ``n`` are expected."""
+        raw = self.parts.part(low, high, n)
+        return Mapped(raw, self.mapping, units=self.units, **self.facts)
+
+
+def unpartitioned(
+    records: Records, mapping: Callable[..., Any], *, kept: bool = False, **facts: Any
+) -> Mapped:
+    """Map the records of queries about columns, of which no samples are taken."""
+    own = {"coding": None, "rows_per_unit": 1, "can_be_partitioned": False}
+    return Mapped(
+        records, mapping, kept=kept, **own | {"read_again": False, "is_remote": False} | facts
+    )
+
+
+def _map_blocks(records: Records, mapping: Callable[..., Any]) -> Iterator[Any]:
+    """Map each block of the records."""
+    return (mapping(X, y) for X, y in records.blocks())
 
 
 def _call_mapped(

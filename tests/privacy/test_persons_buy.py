@@ -11,10 +11,9 @@ from dpfast.audit import replay
 from dpfast.curator.persons import one_row_per_person
 from dpfast.curator.scaling.columns import _counts_receipt
 from dpfast.data import as_records
-from dpfast.data.persons.chosen import OneRowPerPerson
+from dpfast.data.persons.chosen import chosen_rows
 from dpfast.data.persons.means import PersonMeans, person_means
-from dpfast.data.persons.scores import PersonScores
-from dpfast.data.records import Records
+from dpfast.data.records import Records, Wrapped
 from dpfast.data.scaling.units import ReleasedScales, released_coding
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.privacy.noise import SeededNoise
@@ -37,7 +36,7 @@ def visits(seed=0, persons=PERSONS):
 
 def chosen(X, y, group, numbers):
     persons = person_means(as_records(X, y), group)
-    return next(OneRowPerPerson(persons, lambda n: numbers[:n]).blocks())
+    return next(chosen_rows(persons, lambda n: numbers[:n]).blocks())
 
 
 # ---- the choice ----------------------------------------------------------------------------------
@@ -261,16 +260,17 @@ def test_what_is_bought_of_persons_is_asked_of_single_rows(loss, mu, monkeypatch
     plain = Records.total
 
     def total(self, *arguments, **options):
-        asked.append(type(self))
+        kind = "scores" if isinstance(self, Wrapped) and not self._keeps else "chosen rows"
+        asked.append("persons" if type(self) is PersonMeans else kind)
         return plain(self, *arguments, **options)
 
     monkeypatch.setattr(Records, "total", total)
     dpfast.fit(
         dpfast.records(X, y, group=group, each="person"), None, loss, privacy=mu, standardize=True
     )
-    first = asked.index(PersonMeans)
-    assert set(asked[first:]) == {PersonMeans, PersonScores}
-    assert set(asked[:first]) == {OneRowPerPerson}
+    first = asked.index("persons")
+    assert set(asked[first:]) == {"persons", "scores"}
+    assert set(asked[:first]) == {"chosen rows"}
     assert first > 1
 
 

@@ -20,7 +20,7 @@ from dpfast.curator.preconditioned import (
 )
 from dpfast.data.groups import grouped
 from dpfast.data.persons.means import of_slots, person_means
-from dpfast.data.persons.scores import ROW_NORM_FACTOR, PersonScores, counting_unit
+from dpfast.data.persons.scores import ROW_NORM_FACTOR, counting_unit, person_scores
 from dpfast.data.records import Records
 from dpfast.data.scaling.maps import TransformedView
 from dpfast.errors import BudgetExceeded
@@ -358,7 +358,7 @@ def test_c81_scores_of_persons_are_exact_in_any_order(monkeypatch):
         monkeypatch.setattr("dpfast.data.persons.means.ROWS_AT_A_TIME", pieces)
         for order in (np.arange(len(y)), rng.permutation(len(y)), np.argsort(whose, kind="stable")):
             records = person_means(Records(X[order], y[order], None), whose[order])
-            kept = PersonScores(records, compiled(view), 3, 700.0)
+            kept = person_scores(records, compiled(view), 3, 700.0)
             scores = np.concatenate([rows for rows, _ in kept.blocks()])
             names = list(dict.fromkeys(whose[order].tolist()))  # in order of first appearance
             found.add(scores[np.argsort(names)].tobytes())

@@ -17,7 +17,7 @@ from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.curator.scaling.columns import Columns
 from dpfast.data import Records, as_records
 from dpfast.data.reduction import additions
-from dpfast.data.scaling.units import CodedBlocks, ReleasedScales, released_coding
+from dpfast.data.scaling.units import ReleasedScales, coded_blocks, released_coding
 from dpfast.data.streams import StreamedRecords
 from dpfast.kernels.records import GRADIENT, VIEW, summation_depth
 from dpfast.models import LeastSquares, Mallows, Objective
@@ -398,7 +398,7 @@ def test_c85_a_sample_on_a_cluster_allows_for_the_additions_of_its_pieces(monkey
     units = ReleasedScales(np.zeros(2), np.ones(2), (0.0, 1.0))
     ranges = np.full((2, 2), np.inf)
     coding = released_coding(units, ranges, "ab", by_name=False, fit_intercept=True)
-    coded = CodedBlocks(few, units, coding)
+    coded = coded_blocks(few, units, coding)
     own = sample(as_records(X, y), dpfast.SeededNoise(1), WANTED).additions
     for one in (few, coded):
         assert one.additions >= own + additions(few._draw()._n_tasks) > own

@@ -204,7 +204,7 @@ def test_blocks_of_a_cluster_are_coded_there():
     parts = records.random_partition(keys, scatter_chunk, slots)
     part = parts.part(0, slots // 10, N // 10)
     total, count = part.total(_sum_and_number)
-    raw_part = parts._parts.part(0, slots // 10, N // 10)
+    raw_part = parts.parts.part(0, slots // 10, N // 10)
     raw_total, raw_count = raw_part.total(_sum_and_number)
     assert count == raw_count and 0.05 * N < count < 0.2 * N
     assert total == pytest.approx((raw_total - count * UNITS.centres) / UNITS.spreads)

@@ -12,7 +12,7 @@ import dpfast
 from dpfast.curator.hazards import (
     AtRisk,
     FollowUp,
-    MadeRows,
+    made_rows,
     at_risk,
     event_intervals,
     exposures_of,
@@ -188,7 +188,7 @@ def test_t13_rows_are_the_same_in_blocks_of_any_size(monkeypatch, unit):
     for kept in (0, 1 << 20):
         monkeypatch.setattr("dpfast.curator.hazards.MAX_KEPT", kept)
         made = partial(person_scores, people, cuts, unit, PARAMS)
-        rows = MadeRows(Records(X, people.responses, None), 4, made)
+        rows = made_rows(Records(X, people.responses, None), 4, made)
         for _ in range(2):
             blocks = [*rows.blocks()]
             assert [len(block) for _, block in blocks] == [*rows.block_sizes] == [7] * 7 + [1]

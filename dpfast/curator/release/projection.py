@@ -7,14 +7,14 @@ from functools import partial
 import numpy as np
 
 from dpfast.arguments import Array
-from dpfast.data.records import Mapped, Records
+from dpfast.data.records import Mapped, Records, unpartitioned
 from dpfast.models import Domain
 
 
 def projected(records: Records, domain: Domain) -> Mapped:
     """Return records that are projected onto a domain when they are first read."""
     mapping = partial(_projected, domain)
-    return Mapped(records, mapping, records.n_covariates, records.names, kept=True)
+    return unpartitioned(records, mapping, kept=True)
 
 
 def _projected(domain: Domain, X: Array, y: Array) -> tuple[Array, Array]:

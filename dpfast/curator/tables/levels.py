@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from dpfast.curator.curator import Curator
 from dpfast.curator.noisy_release import release_with_noise, source_of_noise
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.curator.tables.cells import MAX_RECORDS, UNIT
-from dpfast.data.records import Covariates, Records
+from dpfast.data.records import Covariates, Records, Wrapped
 from dpfast.errors import InvalidInput
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.privacy.budget import GDP
@@ -78,7 +77,15 @@ class Levels:
         kept_levels: NDArray[np.bool_] | None = None,
     ) -> Answer:
         """Release the weighted Gram matrix of the mapped rows; costs ``mu`` (claim C14)."""
-        records = _Mapped(self, means, matrix, kept_levels)
+        all_levels = np.ones(self.n_levels, dtype=bool)
+        levels = all_levels if kept_levels is None else kept_levels
+
+        def blocks() -> Iterator[tuple[Covariates, Array]]:  # read after the charge
+            rows = self.mapped(means, levels, matrix)
+            yield rows, np.where(np.isnan(rows[:, 0]), np.nan, 0.0)
+
+        raw = Records(self._all, self._all[:, -1], None)
+        records = Wrapped(raw, blocks, n_covariates=matrix.shape[1])
         objective = Objective(
             LeastSquares(), Mallows(1.0), records.n_covariates, fit_intercept=False
         )
@@ -101,25 +108,6 @@ class Levels:
         return release_with_noise(
             noise, question, receipt, np.array(totals, dtype=np.float64).T.ravel()
         )
-
-
-class _Mapped(Records):
-    """Rows of levels under a map; made when they are read, which is after the charge."""
-
-    __slots__ = ("_made",)
-
-    def __init__(
-        self, levels: Levels, means: Array, matrix: Array, kept_levels: NDArray[np.bool_] | None
-    ) -> None:
-        kept_levels = np.ones(levels.n_levels, dtype=bool) if kept_levels is None else kept_levels
-        self._made = partial(levels.mapped, means, kept_levels, matrix)
-        self.n, self.n_covariates, self.names = levels.n, matrix.shape[1], None
-        self.block_sizes = (self.n,)
-
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Yield all rows in one block, without responses."""
-        rows = self._made()
-        yield rows, np.where(np.isnan(rows[:, 0]), np.nan, 0.0)
 
 
 def clip_rows(rows: Array, radius: float) -> Array:

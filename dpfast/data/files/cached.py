@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,58 +34,33 @@ def fits_in_cache(table: Records, n_further: int = 0) -> bool:
 
 def kept(records: Records) -> Records:
     """Return records that are kept after the first read, if they are few enough: public."""
-    return CachedRecords(records) if fits_in_cache(records) else records
+    return Wrapped(records, records.blocks, kept=True) if fits_in_cache(records) else records
 
 
-class CachedRecords(Wrapped):
-    """Records whose blocks are decoded once and kept."""
-
-    def __init__(self, records: Records) -> None:
-        super().__init__(records)
-        self._kept: list[tuple[Covariates, Array]] = []
-
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Yield the same blocks every time."""
-        if not self._kept:
-            self._kept = list(self._raw.blocks())
-        return iter(self._kept)
-
-
-class StreamedSubset(Block):
-    """Part that is too large for the cache; its records are selected again in every pass."""
-
-    def __init__(self, table: Records, slots: SlotsOf, low: int, high: int, n: int) -> None:
-        self._table = table
-        self._slots = slots
-        self._low = low
-        self._high = high
-        self._lay_out(table, n, table.n)
-
-    def gathered(self) -> Records:
-        return self
-
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Yield the pieces that the same part in memory has, for any blocks of the table."""
-        X = np.empty((self._step, self.n_covariates))
-        y = np.empty(self._step)
-        filled = 0
-        nothing_yielded = True
-        for block, responses in _selected(self._table, self._slots, self._low, self._high):
-            if responses.ndim != y.ndim:  # with weights and offsets
-                y = np.empty((self._step, responses.shape[1]))
-            done = 0
-            while done < len(responses):
-                take = min(len(responses) - done, self._step - filled)
-                X[filled : filled + take] = block[done : done + take]
-                y[filled : filled + take] = responses[done : done + take]
-                filled += take
-                done += take
-                if filled == self._step:
-                    yield X, y
-                    filled = 0
-                    nothing_yielded = False
-        if filled or nothing_yielded:
-            yield X[:filled], y[:filled]
+def _selected_pieces(
+    table: Records, slots: SlotsOf, low: int, high: int, step: int
+) -> Iterator[tuple[Covariates, Array]]:
+    """Select the records of a part in every pass, in the pieces that one in memory has."""
+    X = np.empty((step, table.n_covariates))
+    y = np.empty(step)
+    filled = 0
+    nothing_yielded = True
+    for block, responses in _selected(table, slots, low, high):
+        if responses.ndim != y.ndim:  # with weights and offsets
+            y = np.empty((step, responses.shape[1]))
+        done = 0
+        while done < len(responses):
+            take = min(len(responses) - done, step - filled)
+            X[filled : filled + take] = block[done : done + take]
+            y[filled : filled + take] = responses[done : done + take]
+            filled += take
+            done += take
+            if filled == step:
+                yield X, y
+                filled = 0
+                nothing_yielded = False
+    if filled or nothing_yielded:
+        yield X[:filled], y[:filled]
 
 
 def _selected(
@@ -112,7 +88,9 @@ class StreamedPartition(RandomPartition):
 
     def part(self, low: int, high: int, n: int) -> Records:
         if high - low > partition_capacity(self._table, self._n_slots):
-            return StreamedSubset(self._table, self._slots_of, low, high, n)
+            # too large for the cache
+            rows = partial(_selected_pieces, self._table, self._slots_of, low, high)
+            return Block(self._table, rows, n, self._table.n)
         expected = self._table.n * (high - low) / self._n_slots
         capacity = min(self._table.n, int(expected + 8.0 * expected**0.5) + 64)
         X: Covariates = np.empty((0, self._table.n_covariates))

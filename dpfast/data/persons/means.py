@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from dpfast.data.coding import Coding
 from dpfast.data.columns import library
-from dpfast.data.parts import Pieces, without_covariates
+from dpfast.data.parts import pieces, without_covariates
 from dpfast.data.persons.numbering import LabelEncoder
 from dpfast.data.record_weights.columns_given import DASK
-from dpfast.data.records import Covariates, Records
+from dpfast.data.records import Covariates, Records, Wrapped
 from dpfast.data.reduction import additions
-from dpfast.data.scaling.units import CodedBlocks, in_units
+from dpfast.data.scaling.units import coded_blocks, in_units
 from dpfast.errors import InvalidInput, described
 
 Array = NDArray[np.float64]
@@ -116,7 +116,9 @@ class PersonMeans(Records):
         def coded(rows: Records) -> Records:
             if not rows.in_memory:
                 return in_units(rows, scales, coding)
-            return CodedBlocks(Pieces(rows.X, rows.y, rows.names, ROWS_AT_A_TIME), scales, coding)
+            in_pieces = partial(pieces, rows.X, rows.y, ROWS_AT_A_TIME)
+            raw = Wrapped(rows, in_pieces, X=rows.X, y=rows.y)
+            return coded_blocks(raw, scales, coding)
 
         return self.mapped(coded)
 

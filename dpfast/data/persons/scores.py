@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.persons.means import PersonMeans
-from dpfast.data.records import Covariates, Records
+from dpfast.data.records import Covariates, Records, Wrapped
 
 Array = NDArray[np.float64]
 
@@ -26,36 +26,27 @@ ROW_NORM_FACTOR = 1024.0
 FIXED_POINT_BITS = 44
 
 
-class PersonScores(Records):
-    """Mean scores of n persons, one record each beside a response of 1.
+def person_scores(persons: PersonMeans, view: Any, p: int, longest: float) -> Records:
+    """Make mean scores of n persons, one record each beside a response of 1.
 
     ``view`` computes a row's score, of p entries, in the kernels.
     """
+    sizes = blocks_of_persons(persons.n, p)
 
-    can_be_partitioned = False
-
-    def __init__(self, persons: PersonMeans, view: Any, p: int, longest: float) -> None:
-        self.n = persons.n
-        self.n_covariates = p
-        self.names = None
-        self.block_sizes = blocks_of_persons(self.n, p)
-        self._persons = persons
-        self._view = view
-        self._longest = longest
-
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+    def blocks() -> Iterator[tuple[Covariates, Array]]:
         """Yield some persons at a time, each block from one pass over all rows."""
         first = 0
-        for size in self.block_sizes:
-            sums = np.zeros((size, self.n_covariates))
+        for size in sizes:
+            sums = np.zeros((size, p))
             has_score = np.zeros(size, dtype=np.bool_)
-            for X, columns, row_persons in self._persons.pieces():
-                self._view.add_scores(
-                    X, columns, row_persons, first, self._longest, sums, has_score
-                )
-            sums *= self._longest * 2.0**-FIXED_POINT_BITS
+            for X, columns, row_persons in persons.pieces():
+                view.add_scores(X, columns, row_persons, first, longest, sums, has_score)
+            sums *= longest * 2.0**-FIXED_POINT_BITS
             yield sums, np.where(has_score, 1.0, math.nan)
             first += size
+
+    facts: dict[str, Any] = {"n_covariates": p, "names": None, "coding": None, "block_sizes": sizes}
+    return Wrapped(persons, blocks, **facts, read_again=False)
 
 
 def blocks_of_persons(n: int, p: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import did_you_mean, number_in
 from dpfast.data.columns import column, column_names, frame, library, numbers, refuse_other_rows
-from dpfast.data.record_weights.joined import WeightedBlocks, WeightLayout, packed, weighted_records
+from dpfast.data.record_weights.joined import WeightLayout, packed, weighted_records, with_columns
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
 
@@ -98,7 +98,7 @@ class RecordWeights(NamedTuple):
         if records.is_remote:
             return _on_cluster(records, self.columns, layout)
         if named:
-            return WeightedBlocks(records, layout, _of_source(records, named))
+            return with_columns(records, layout, _of_source(records, named))
         arrays = {
             argument: _read(values, argument, records, X)
             for argument, values in self.columns.items()

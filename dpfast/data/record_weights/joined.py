@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.records import Covariates, Mapped, Records, Wrapped
+from dpfast.data.records import Covariates, Mapped, Records, Wrapped, unpartitioned
 from dpfast.data.streams import memmap_records
 
 Array = NDArray[np.float64]
@@ -60,24 +60,16 @@ def packed(layout: WeightLayout, weighted: bool, offset: bool, columns: Array) -
     return layout.of(columns[:, 0], weight, columns[:, -1] if offset else None)
 
 
-class WeightedBlocks(Wrapped):
-    """Records whose blocks are joined with their weights and offsets in every query."""
+def with_columns(
+    records: Records, layout: WeightLayout, columns: Callable[[int], Columns], **facts: Any
+) -> Records:
+    """Return records whose blocks are joined with their weights and offsets in every query."""
 
-    def __init__(
-        self, records: Records, layout: WeightLayout, columns: Callable[[int], Columns]
-    ) -> None:
-        super().__init__(records)
-        self._layout = layout
-        self._columns = columns
+    def joined() -> Iterator[tuple[Covariates, Array]]:
+        for k, (X, y) in enumerate(records.blocks()):
+            yield X, layout.of(y, *columns(k))
 
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Yield the blocks in order, with responses in the kernels' layout."""
-        for k, (X, y) in enumerate(self._raw.blocks()):
-            yield X, self._layout.of(y, *self._columns(k))
-
-
-class WeightedArrays(WeightedBlocks):
-    """Weighted arrays in a mapped file, whose rows are in place."""
+    return Wrapped(records, joined, **facts)
 
 
 def weighted_records(
@@ -88,12 +80,12 @@ def weighted_records(
         joined = Records(records.X, layout.of(records.y, weight, offset), records.names)
         joined.coding = records.coding
         return joined
-    kind = WeightedBlocks
-    if hasattr(records, "X"):  # one array, which would be one block
+    of_arrays = hasattr(records, "X")
+    if of_arrays:  # one array, which would be one block
         records = memmap_records(records.X, records.y, records.names)
-        kind = WeightedArrays
     ends = np.concatenate([[0], np.cumsum(records.block_sizes)])
-    return kind(records, layout, partial(_of_block, ends, (weight, offset)))
+    columns = partial(_of_block, ends, (weight, offset))
+    return with_columns(records, layout, columns, of_arrays=of_arrays)
 
 
 def _of_block(ends: NDArray[np.int64], columns: Columns, k: int) -> Columns:
@@ -104,7 +96,7 @@ def _of_block(ends: NDArray[np.int64], columns: Columns, k: int) -> Columns:
 
 def with_offsets(records: Records) -> Mapped:
     """Return records with their offsets as one more covariate, for private centres and scales."""
-    return Mapped(records, _offset_beside, records.n_covariates + 1)
+    return unpartitioned(records, _offset_beside, n_covariates=records.n_covariates + 1, names=None)
 
 
 def _offset_beside(X: Covariates, y: Array) -> tuple[Covariates, Array]:

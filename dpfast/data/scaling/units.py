@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.coding import Coding, Column, Encoded, Main
-from dpfast.data.records import Covariates, Records, Wrapped
+from dpfast.data.records import Covariates, Mapped, Records
 from dpfast.data.scaling.maps import CHUNK
 
 Array = NDArray[np.float64]
@@ -140,56 +139,11 @@ class CodedRecords(Records):
         return self._coded()[1]
 
 
-class CodedBlocks(Wrapped):
-    """Records that are coded again for every query, block by block."""
-
-    def __init__(self, records: Records, scales: ReleasedScales, coding: Coding) -> None:
-        super().__init__(records)
-        self.names = records.names or tuple(coding.covariate_columns)
-        self._units = scales
-        self.coding, self.of_terms = coding, records.of_terms
-
-    @property
-    def additions(self) -> int:
-        return self._raw.additions
-
-    @property
-    def uncoded(self) -> tuple[Records, ReleasedScales]:
-        """Records before coding, and their units."""
-        return self._raw, self._units
-
-    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        return (self._units.coded(X, y) for X, y in self._raw.blocks())
-
-    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self._raw.total(partial(_call_coded, function, self._units), *arguments)
-
-    def random_partition(self, keys: Any, scatter: Callable[..., Any], n_slots: int) -> Any:
-        """Partition records that stay on other machines."""
-        raw: Any = self._raw
-        return _CodedPartition(
-            raw.random_partition(keys, scatter, n_slots), self._units, self.coding
-        )
-
-
-class _CodedPartition:
-    """Random partition of records on a cluster, coded there."""
-
-    def __init__(self, parts: Any, scales: ReleasedScales, coding: Coding | None) -> None:
-        self._parts = parts
-        self._units = scales
-        self._coding = coding
-
-    def part(self, low: int, high: int, n: int) -> Records:
-        assert self._coding is not None
-        return CodedBlocks(self._parts.part(low, high, n), self._units, self._coding)
-
-
-def _call_coded(
-    function: Callable[..., Any], scales: ReleasedScales, X: Covariates, y: Array, *arguments: Any
-) -> Any:
-    """Apply a function to coded records."""
-    return function(*scales.coded(X, y), *arguments)
+def coded_blocks(records: Records, scales: ReleasedScales, coding: Coding) -> Records:
+    """Code records again for every query, block by block, and where they are."""
+    names = records.names or tuple(coding.covariate_columns)
+    facts: dict[str, Any] = {"names": names, "coding": coding, "of_terms": records.of_terms}
+    return Mapped(records, scales.coded, units=scales, **facts)
 
 
 def in_units(records: Records, scales: ReleasedScales, coding: Coding) -> Records:
@@ -203,4 +157,4 @@ def in_units(records: Records, scales: ReleasedScales, coding: Coding) -> Record
         from dpfast.data.streams import memmap_records
 
         records = memmap_records(records.X, records.y, records.names)
-    return CodedBlocks(records, scales, coding)
+    return coded_blocks(records, scales, coding)
