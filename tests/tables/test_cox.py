@@ -12,10 +12,10 @@ import dpfast
 from dpfast.curator.hazards import (
     AtRisk,
     FollowUp,
-    made_rows,
     at_risk,
     event_intervals,
     exposures_of,
+    made_rows,
     person_scores,
     score_of_rows,
 )
