@@ -106,7 +106,8 @@ class Pilot(NamedTuple):
         full = np.sqrt(np.einsum("ij,jk,ik->i", mapped_back, noise, mapped_back))
         full = full + np.abs(mapped_back @ unfinished)
         remaining = np.sqrt(np.einsum("ij,jk,ik->i", mapped_back, self.hidden, mapped_back))
-        return np.hypot(np.fmin(np.hypot(curvature_error, bend_error), full), remaining)
+        after = np.hypot(np.hypot(curvature_error, bend_error), remaining)
+        return np.fmin(after, full)
 
 
 def pilot_of(planned_run: PlannedRun) -> Pilot:

@@ -27,7 +27,8 @@ USUAL_DELTA = 1e-6
 
 INSTEAD = (
     "The step along a direction is of records that count alike, without a domain beside offsets. "
-    "dpfast.fit takes weights, persons and offsets, and has an interval for each coefficient."
+    "dpfast.fit takes weights, persons and offsets, and has an interval for each coefficient; "
+    "fit.t_test(direction) has one for a combination of them."
 )
 
 #: Range of a direction's length; squares of such lengths stay within float64.
@@ -236,9 +237,9 @@ class RawRequest(FunctionalRequest):
         if default_fit.only_mean or default_fit.few_records:
             raise InvalidBudget(
                 f"n = {self.n:,} and mu = {total.mu:.3g} are too small to estimate the units of "
-                f"{self.dimension} columns. Declare domain=dpfast.models.Box(...); or use "
-                "method='auto' or dpfast.fit, which give all of the budget to one fit. With too "
-                "few records dpfast.fit estimates the mean alone."
+                f"{self.dimension} columns, so that no slope is estimated without a domain, by "
+                "dpfast.fit neither: at most it has a mean or predictions. Use more records, a larger "
+                "budget or fewer columns, or declare domain=dpfast.models.Box(...)."
             )
         return default_fit
 

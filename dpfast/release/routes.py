@@ -64,6 +64,11 @@ FARTHEST = 3.0
 CLIPPED = "; gradients clipped in norm"
 INFLUENCE = CLIPPED + " along the step: one record moves a value by at most {limits}"
 
+ONE_FIT = (
+    "a part of this budget is too small for the pilot of method='one-shot'; all of it is enough for "
+    "one fit. Use method='auto', or dpfast.fit(...).t_test(direction), which has standard errors."
+)
+
 #: Doublings of the ridge of objective perturbation before a refusal.
 DOUBLINGS = 8
 
@@ -159,10 +164,13 @@ def planned_route(
         try:
             return _without_domain(chosen, request, total, rows)
         except InvalidBudget:  # decided by public numbers, before any charge
-            if not (chosen.automatic and chosen.method == "one-shot"):
+            if chosen.method != "one-shot":
                 raise
         whole = Route("fit", 1.0, "auto: a part of the budget is too small for a pilot")
-        return _without_domain(whole, request, total, rows)
+        one_fit = _without_domain(whole, request, total, rows)
+        if not chosen.automatic:
+            raise InvalidBudget(ONE_FIT)
+        return one_fit
     assert isinstance(request, ReleaseRequest)
     if chosen.method == "objective-perturbation":
         return _perturbed(chosen, request, total, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from fractions import Fraction
 
@@ -304,9 +305,27 @@ def test_auto_answers_by_a_fit_where_a_part_of_the_budget_shows_no_units():
     assert "too small for a pilot" in answer.method
     slope = dpfast.fit(X, y, privacy=PAIR, noise=dpfast.SeededNoise(0)).params["x1"]
     assert math.isfinite(float(answer.value)) and math.isfinite(slope)
-    with pytest.raises(InvalidBudget, match=r"or dpfast\.fit"):
+    with pytest.raises(InvalidBudget, match=r"dpfast\.fit\(\.\.\.\)\.t_test"):
         dpfast.release_functional(X, y, "least-squares", "x1", method="one-shot", **options)
     ledger = dpfast.Ledger(PAIR)
-    with pytest.raises(InvalidBudget, match="estimates the mean alone"):
-        dpfast.release_functional(X[:150], y[:150], "least-squares", "x1", ledger=ledger, **options)
+    for method in ("auto", "one-shot", "fit"):  # none advises what would be refused as well
+        with pytest.raises(InvalidBudget, match="no slope") as refused:
+            dpfast.release_functional(
+                X[:150], y[:150], "least-squares", "x1", method=method, ledger=ledger, **options
+            )
+        assert "method=" not in str(refused.value)
     assert not ledger.entries
+
+
+@pytest.mark.parametrize("n", [250, 400, 700])
+def test_what_a_fit_answers_is_answered_without_a_domain(n):
+    X, y = sample(n)
+    for total in (dpfast.ApproxDP(0.5, 1e-6), PAIR, dpfast.ApproxDP(4.0, 1e-6)):
+        for loss, response in (("least-squares", y), ("huber", y), ("logistic", (y > 6.0) * 1.0)):
+            options = {"privacy": total, "noise": dpfast.SeededNoise(0)}
+            slope = value = math.nan
+            with contextlib.suppress(InvalidBudget):
+                slope = dpfast.fit(X, response, loss, **options).params["x1"]
+            with contextlib.suppress(InvalidBudget):
+                value = dpfast.release_functional(X, response, loss, "x1", **options).value
+            assert math.isfinite(value) == math.isfinite(slope)
