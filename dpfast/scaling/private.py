@@ -126,7 +126,7 @@ class PrivateScaling(Analysis[Standardized]):
             return ""
         labels = self._labels and search.labels_counted
         return stopped_remark(
-            request.spent_share(), self._counted(), request.n_units, self.names, labels,
+            request.spent_share(), self.counted(), request.n_units, self.names, labels,
             self._weighted, self._also, least=self._least,
         )  # fmt: skip
 
@@ -212,7 +212,7 @@ class PrivateScaling(Analysis[Standardized]):
     def _report(self, constant: tuple[str, ...], response_detected: bool) -> None:
         """Tell the request which columns look constant, and its warnings."""
         request, weighted = self.request, self._weighted
-        count, noise = self._counted()
+        count, noise = self.counted()
         request.undetected = constant
         request.few_complete = count < DETECTED_SDS * noise
         request.remarks = (
@@ -236,7 +236,7 @@ class PrivateScaling(Analysis[Standardized]):
         share = min(count / self._columns.n, 1.0)
         return (OUT_OF_RANGE[self._responses][1].format(share),)
 
-    def _counted(self) -> tuple[float, float]:
+    def counted(self) -> tuple[float, float]:
         """Return the estimated number of complete records among all, and its noise."""
         count, noise = self._search.counted
         n, all_n = self._columns.n, self.request.n

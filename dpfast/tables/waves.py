@@ -19,7 +19,9 @@ from dpfast.fit_requests.account import Account
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.planned_run import quietly, warn_of
 from dpfast.fit_requests.request import FitRequest
+from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import RELATION, Guarantee
+from dpfast.inference.named import Named, named
 from dpfast.inference.results import Fit
 from dpfast.kernels.linalg import floor_eigenvalues
 from dpfast.models import Loss, resolve_loss
@@ -28,9 +30,12 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit, Solution, preconditioned_rows
+from dpfast.scaling.private import PrivateScaling
+from dpfast.scaling.remarks import complete_remarks, many_missing
 from dpfast.solvers.pcn.clipping import ASYMMETRY, choose_clipping_norm
 from dpfast.solvers.pcn.histogram import COARSE, NormHistogram, bin_edges
 from dpfast.solvers.pcn.result import SolverResult
+from dpfast.tables.over_waves import error_levels, spent_by
 from dpfast.tables.prefix_noise import left_coefficients
 
 Array = NDArray[np.float64]
@@ -48,6 +53,9 @@ NO_NOISE = 1e-15
 
 #: Most waves: the noise grows with the logarithm of their number.
 MAX_WAVES = 1000
+
+#: Least probability of error of an interval, far above what float64 resolves.
+SMALLEST_LEVEL = 1e-12
 
 NOTHING_KNOWN = (
     "the first wave told no coefficients, so later waves have no start. Nothing was spent on this "
@@ -76,13 +84,16 @@ class Known(NamedTuple):
     """What is known of one wave, in whitened coordinates."""
 
     n: int
+    #: Its complete records, over their share in the first wave: it counts with so many.
+    counted: float
     #: Where its scores were released; of the first wave its estimate.
     start: Array
     meat: Array
     #: Shares of the norms of its scores, and their noise.
     norms: tuple[Array, float] | None = None
-    #: Length of its step, without the noise's part.
+    #: Length of its step, without the noise's part, and relative noise of its complete records.
     step: float = 0.0
+    doubt: float = 0.0
 
 
 class _FirstWave(DefaultFit):
@@ -101,12 +112,20 @@ class _FirstWave(DefaultFit):
         """Make the fit, with the promise of all waves."""
         return super().result(k, solution, self.promise)
 
-    def of(self, n: int, result: SolverResult) -> Fit:
+    def of(self, n: int, result: SolverResult, remarks: tuple[str, ...]) -> Fit:
         """Make the fit of n records by the result of other queries."""
         fits = copy(self)
         fits.request = copy(self.request)
         fits.request.n = n
+        fits.request.remarks = (*self.request.remarks, *remarks)
         return fits.result(0, Solution([result.theta], result), self.promise)
+
+    @property
+    def complete(self) -> tuple[float, float]:
+        """Share of complete records, where many are missing, and its relative noise."""
+        if not isinstance(self._scaling, PrivateScaling):
+            return 1.0, 0.0
+        return complete_share(self._scaling.counted(), self.request.n)
 
     def rows_of(self, request: FitRequest) -> PreconditionedQueries:
         """Return queries of later records, in the coordinates of this wave's steps."""
@@ -117,6 +136,14 @@ class _FirstWave(DefaultFit):
         rows = preconditioned_rows(request)
         rows = rows if self.basis is None else rows.mapped(self.basis)
         return rows.mapped(self.found.mapping)
+
+
+def complete_share(counted: tuple[float, float], n: int) -> tuple[float, float]:
+    """Return the share of complete records, 1 unless many are missing, and its relative noise."""
+    count, noise = counted
+    if not many_missing(counted, n):
+        return 1.0, 0.0
+    return max(count, noise, 1.0) / n, min(noise / max(count, noise, 1.0), 1.0)
 
 
 class Waves:
@@ -156,8 +183,10 @@ class Waves:
 
     Notes
     -----
-    The pooled estimate is the mean of the waves' coefficients.  Each wave's interval holds on its
-    own; for all waves together take ``conf_int(alpha=.05 / waves)``.
+    The pooled estimate is the mean of the waves' coefficients, weighted by their complete records.
+    Each interval of a result holds on its own; :meth:`conf_int` has those that hold for all waves
+    together.  With ``most`` above 1 pooled standard errors allow for rows of a person that go
+    together as far as rows can.
 
     Examples
     --------
@@ -199,6 +228,7 @@ class Waves:
         self._first: _FirstWave | None = None
         #: Whether records were asked for in an update that has not ended.
         self._asked = False
+        self._remarks: tuple[str, ...] = ()
         self.results: list[WaveResult] = []
         self._known: list[Known] = []
         self._answers: list[Answer] = []
@@ -263,7 +293,8 @@ class Waves:
             fit = first.fit()
         if (found := first.found) is not None:
             self._sums = ScoreWaves(self.waves - 1, self._part(SCORES_SHARE), found.bound)
-            self._known = [Known(request.n, found.unmapping @ found.theta, found.meat)]
+            start = found.unmapping @ found.theta
+            self._known = [Known(request.n, float(request.n), start, found.meat)]
             self._start = self._known[0].start
         return WaveResult(1, fit, fit)
 
@@ -283,21 +314,111 @@ class Waves:
         meat = rows.clipped(at, found.bound, 0.0, meat_mu, found.row_clipping).meat
         norms = rows.norm_histogram(self._edges, norms_mu, at, "score", found.row_clipping)
         step, noise = self._combined(of_wave=True)
+        counted, doubt, remarks = self._complete(request, norms)
         square = float(step @ step) - step.size * noise**2
         known = Known(
-            request.n, self._start, floor_eigenvalues(meat.value, 0.0)[0], norms[:2],
-            math.sqrt(max(square, 0.0)) / request.n,
+            request.n, counted, self._start, floor_eigenvalues(meat.value, 0.0)[0], norms[:2],
+            math.sqrt(max(square, 0.0)) / counted, doubt,
         )  # fmt: skip
         self._known.append(known)
-        theta = self._start + step / request.n
-        alone = self._fit([known], theta, noise / request.n, meat.noise_scale)
-        total = sum(wave.n for wave in self._known)
+        self._remarks += remarks
+        theta = self._start + step / counted
+        alone = self._fit([known], theta, noise / counted, meat.noise_scale, remarks)
+        total = sum(wave.counted for wave in self._known)
         steps, noise = self._combined(of_wave=False)
-        starts = sum(wave.n * wave.start for wave in self._known)
+        starts = sum(wave.counted * wave.start for wave in self._known)
         noise = math.hypot(noise, self._known[0].n * found.noise) / total
         self._start = (starts + steps) / total
-        pooled = self._fit(self._known, self._start, noise, meat.noise_scale)
+        pooled = self._fit(self._known, self._start, noise, meat.noise_scale, self._remarks)
         return WaveResult(len(self._known), alone, pooled)
+
+    def _complete(self, request: FitRequest, norms: Answer) -> tuple[float, float, tuple[str, ...]]:
+        """Return how many records count, the relative noise, and a warning, from released norms.
+
+        An incomplete record has no norm: the shares of the cells add up to that of the others.
+        """
+        assert self._first is not None
+        n, cells = request.n, norms.value.size
+        released = n * float(norms.value.sum()), n * norms.noise_scale * math.sqrt(cells)
+        share, doubt = complete_share(released, n)
+        before, doubt_before = self._first.complete
+        remarks = complete_remarks(released, n, request.column_names)
+        remarks = tuple([f"wave {len(self._known) + 1}: {remark}" for remark in remarks])
+        return n * share / before, math.hypot(doubt, doubt_before), remarks
+
+    @understood
+    def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> list[Named]:
+        """Return intervals of the pooled coefficients that hold for all waves together.
+
+        One array of shape (p, 2) for each wave so far; those of earlier waves never change.  With
+        this probability a coefficient is in all its intervals, of waves to come too.  A
+        group-sequential boundary: that of Lan and DeMets (1983) with the spending function of
+        Pocock's, from the exact correlation of the noise and of the sampling errors.
+
+        Privacy
+        -------
+        Made of released numbers: costs nothing.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> waves = dpfast.tables.Waves(1.0, waves=5)
+        >>> for year in range(2):
+        ...     X = rng.normal(size=(4000, 1))
+        ...     found = waves.update(X, X[:, 0] + rng.normal(size=4000))
+        >>> together = waves.conf_int()
+        >>> bool(np.ptp(together[1]["x1"]) > np.ptp(found.pooled.conf_int()["x1"]))
+        True
+        """
+        spent = spent_by(coverage(level, alpha), self.waves)[: len(self.results)]
+        fits = [found.pooled for found in self.results]
+        if not fits:
+            return []
+        correlations = self._correlations()
+        intervals = [np.full((len(fit.params), 2), np.nan) for fit in fits]
+        for j in range(len(fits[0].params)):
+            known = np.isfinite(correlations[j]).all()
+            levels = error_levels(correlations[j], spent) if known else spent
+            for fit, interval, error in zip(fits, intervals, levels, strict=True):
+                interval[j] = fit.conf_int(alpha=max(float(error), SMALLEST_LEVEL))[j]
+        ends = ("low", "high")
+        return [named(x, fit.names, ends) for x, fit in zip(intervals, fits, strict=True)]
+
+    def _correlations(self) -> Array:
+        """Return how each coefficient's pooled estimates correlate, shape (p, waves, waves).
+
+        Sampling errors of waves are independent; sums of noise share their parts.  All else that is
+        in a standard error counts as independent, which makes intervals wider.
+        """
+        fits = [found.pooled for found in self.results]
+        errors = np.array([fit.bse for fit in fits]).T
+        spread = None if fits[0]._covariance is None else fits[0]._covariance.spread
+        if spread is None or spread.units is None or not self._known:
+            return np.broadcast_to(np.eye(len(fits)), (len(errors), len(fits), len(fits)))
+        units = np.diag(spread.units) if spread.units.ndim == 1 else spread.units
+        totals = np.cumsum([wave.counted for wave in self._known])
+        sampling = np.cumsum(
+            [wave.n * np.einsum("ij,jk,ik->i", units, wave.meat, units) for wave in self._known],
+            axis=0,
+        )
+        order = np.arange(len(fits))
+        shared = sampling[np.minimum.outer(order, order)].transpose(2, 0, 1)
+        with np.errstate(all="ignore"):
+            shared = shared + np.sum(units**2, axis=1)[:, None, None] * self._shared_noise()
+            shared = shared / (np.outer(totals, totals) * errors[:, :, None] * errors[:, None, :])
+        shared[:, order, order] = np.where(np.isfinite(errors), 1.0, np.nan)
+        return np.asarray(shared)
+
+    def _shared_noise(self) -> Array:
+        """Return the covariance of the noise in sums of all scores after each wave."""
+        assert self._first is not None and self._first.found is not None
+        left, later = left_coefficients(self.waves - 1), len(self._answers)
+        parts = np.zeros((later + 1, later))
+        for s in range(1, later + 1):
+            parts[s, :s] = left[:s][::-1]
+        parts *= [answer.noise_scale for answer in self._answers]
+        first = self._known[0].n * self._first.found.noise
+        return np.asarray(first**2 + parts @ parts.T)
 
     def _part(self, share: float) -> float:
         """Return the budget of one query of a later wave's records."""
@@ -340,23 +461,33 @@ class Waves:
         scales = np.array([answer.noise_scale for answer in self._answers])
         return weights @ values, math.sqrt(float(np.sum((weights * scales) ** 2)))
 
-    def _fit(self, waves: list[Known], theta: Array, noise: float, meat_scale: float) -> Fit:
+    def _fit(
+        self,
+        waves: list[Known],
+        theta: Array,
+        noise: float,
+        meat_scale: float,
+        remarks: tuple[str, ...],
+    ) -> Fit:
         """Make the fit of the mean of these waves' coefficients."""
         first, n = self._first, sum(wave.n for wave in waves)
         assert first is not None and first.found is not None
-        found = first.found
-        bias = self._clipping_bias(waves, n)
+        found, counted = first.found, sum(wave.counted for wave in waves)
+        bias = self._clipping_bias(waves, n) * n / counted
         allowed = ASYMMETRY**2 * (bias**2 - found.clipping_bias**2) / found.theta.size
         # a step leaves the relative error of the first wave's curvature, of noise and sampling
         rate = math.hypot(found.curvature_noise / math.sqrt(theta.size), self._known[0].n ** -0.5)
-        left = rate * sum(wave.n * wave.step for wave in waves) / n
+        left = sum(wave.counted * math.hypot(rate, wave.doubt) * wave.step for wave in waves)
+        # rows of one person in several waves may go together
+        times = min(self.most, len(waves)) * n / counted**2
         result = found._replace(
             theta=found.mapping @ theta,
-            meat=sum((wave.n * wave.meat for wave in waves), np.zeros_like(found.meat)) / n,
+            meat=sum((wave.n * wave.meat for wave in waves), np.zeros_like(found.meat)) * times,
             meat_scale=meat_scale,
             noise=noise,
-            residual_bias_var=np.maximum(found.residual_bias_var + allowed, 0.0) + left**2,
+            residual_bias_var=np.maximum(found.residual_bias_var + allowed, 0.0)
+            + (left / counted) ** 2,
             clipping_bias=bias,
             steps=1,
         )
-        return first.of(n, result)
+        return first.of(n, result, remarks)

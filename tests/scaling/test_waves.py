@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 import dpfast
 from dpfast import tables
@@ -19,6 +20,7 @@ from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.tables.prefix_sums import UNIT, column_norm, lag_mu, root_coefficients
 from dpfast.regression.default_fit import preconditioned_rows
+from dpfast.tables.over_waves import error_levels, spent_by
 from tests.watching import watched
 
 N, BOUND, WAVES = 40, 1.5, 5
@@ -152,6 +154,83 @@ def test_intervals_of_waves_and_of_all_hold():
 def test_intervals_hold_over_two_hundred_series(n):
     alone, pooled = held(200, n)
     assert 0.92 < alone < 0.98 and 0.92 < pooled < 0.98
+
+
+def all_held(runs, n, waves=WAVES):
+    """Share of coefficients in all their intervals: of all waves, and each on its own."""
+    together, alone = [], []
+    for seed in range(runs):
+        series = updated([table(1000 * seed + t, n) for t in range(waves)], seed, waves=waves)
+        truth = np.array([0.0, *SLOPES])[:, None]
+        for found, ends in (
+            (together, series.conf_int()),
+            (alone, [found.pooled.conf_int() for found in series.results]),
+        ):
+            ends = np.array(ends)
+            found.append(((ends[..., :1] <= truth) & (truth <= ends[..., 1:])).all(axis=0))
+    return np.mean(together), np.mean(alone)
+
+
+def test_intervals_of_all_waves_hold_together():
+    """Eight seeded series: 24 coefficients, of which .95 are to hold."""
+    together, alone = all_held(8, 2000)
+    assert together > 0.8 and alone < together
+
+
+@pytest.mark.slow
+def test_intervals_of_all_waves_hold_together_in_two_hundred_series():
+    together, alone = all_held(200, 1500, 8)
+    assert 0.92 < together < 0.985 and alone < 0.9
+
+
+def test_intervals_of_all_waves_are_shorter_than_those_of_a_part_of_alpha():
+    series = updated([table(seed, 3000) for seed in range(WAVES)])
+    ends = series.conf_int(alpha=0.1)
+    for found, now in zip(series.results, ends, strict=True):
+        assert (np.ptp(now, axis=1) < np.ptp(found.pooled.conf_int(alpha=0.02), axis=1)).all()
+        assert (np.ptp(now, axis=1) > np.ptp(found.pooled.conf_int(alpha=0.1), axis=1)).all()
+    earlier = updated([table(seed, 3000) for seed in range(3)], waves=WAVES).conf_int(alpha=0.1)
+    assert np.allclose(earlier, ends[:3], rtol=1e-5)  # later waves change none
+
+
+@pytest.mark.parametrize("waves", [1, 2, 7, 20])
+def test_a_first_miss_has_the_probability_that_is_spent(waves):
+    """Beside a simulation of 200,000 paths, whose standard error is .0005 at most."""
+    rng, sizes = np.random.default_rng(waves), np.arange(1.0, waves + 1.0)
+    moves = np.cumsum(rng.normal(size=(200_000, waves)), axis=1)
+    values = (moves + rng.normal(size=moves.shape)) / np.sqrt(sizes + 1.0)
+    shared = np.minimum.outer(sizes, sizes) + np.eye(waves)
+    correlation = shared / np.sqrt(np.outer(sizes + 1.0, sizes + 1.0))
+    spent = spent_by(0.95, waves)
+    assert math.isclose(spent.sum(), 0.05, rel_tol=1e-12)
+    ends = -ndtri(0.5 * error_levels(correlation, spent))
+    assert math.isclose(np.mean((np.abs(values) > ends).any(axis=1)), 0.05, abs_tol=0.003)
+    single = error_levels(np.eye(waves), spent)
+    assert np.allclose(1.0 - np.cumprod(1.0 - single), np.cumsum(spent), atol=2e-4)
+
+
+def test_incomplete_rows_of_a_later_wave_are_told_and_do_not_shrink_its_step():
+    """40% of the rows of a wave whose response is 1 higher are incomplete."""
+    waves = [table(seed, 4000) for seed in range(2)]
+    X, y = table(2, 4000, 1.0)
+    X[np.random.default_rng(0).random(4000) < 0.4, 1] = np.nan
+    found = updated([*waves, (X, y)]).results
+    assert not found[1].wave.warnings
+    for fit in (found[2].wave, found[2].pooled):
+        (told,) = [text for text in fit.warnings if "have a number" in text]
+        assert told.startswith("wave 3: about 2,") and "of 4,000 records" in told
+    middle = found[2].wave.predict(np.array([[0.0, 20.0]]))[0]  # exact: 1 + 20 times -.5
+    assert abs(middle + 9.0) < 0.15  # by full numbers of rows it is .4 below
+    together = 1.0 * 2400 / (8000 + 2400)
+    assert abs(found[2].pooled.predict(np.array([[0.0, 20.0]]))[0] + 10.0 - together) < 0.1
+
+
+def test_pooled_errors_of_persons_in_several_waves_allow_for_them():
+    """The same rows again and again tell no more than once."""
+    X, y = table(0, 6000)
+    one, two = (updated([(X, y)] * 4, privacy=2.0 * most, most=most).results[-1] for most in (1, 4))
+    assert (two.pooled.bse > 1.7 * one.pooled.bse).all()
+    assert (two.pooled.bse > 0.9 * two.wave.bse).all()
 
 
 def test_pooled_estimates_are_more_precise_than_any_wave():
