@@ -57,7 +57,7 @@ rivals_packages.md | 0.3 | bench.rivals.packages --runs 3 --store | --runs 1 --o
 scarce.md | 0.3 | bench.rivals.scarce --store | --runs 2 --only card
 schedules.md | 0.3 | bench.schedules --fits 60 | --quick
 sidechannel.md | 0.1 | bench.sidechannel --store | --quick
-sparse.md | 0.5 | bench.sparse --runs 60 | --quick
+sparse.md | 0.8 | bench.sparse --runs 200 | --quick
 tables.md | 0.5 | bench.tables --runs 40 --store | --runs 1 --budgets 1 --only "SLID, wages"
 trees.md | 0.5 | bench.trees --replications 8 | --quick
 tuning.md | 0.5 | bench.tuning --replications 20 | --quick

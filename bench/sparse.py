@@ -1,6 +1,6 @@
 """Columns selected out of thousands, beside rivals, and coverage of coefficients of interest.
 
-    python -m bench.sparse [--runs 60] [--quick]
+    python -m bench.sparse [--runs 200] [--quick]
 
 Prints two tables and stores them as ``bench/results/sparse.md``.  n = 20,000, errors of variance 1,
 ten columns that matter.  Designs: "near" has neighbours that correlate by .5, and coefficients of
@@ -32,6 +32,8 @@ from bench.stored import RESULTS, keep
 from dpfast.privacy.blackbox.sensitivity import choice_exponent
 
 N, TRUE = 20_000, 10
+#: Data sets of a row of the first table.
+SETS = 3
 #: Clipping bound of columns and residuals, in standard deviations.
 CLIP = 2.0
 
@@ -200,7 +202,7 @@ def coverage(p: int, mu: float, kind: str, runs: int) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--runs", type=int, default=60, help="data sets of coverage at p = 500")
+    parser.add_argument("--runs", type=int, default=200, help="data sets of coverage at p = 500")
     parser.add_argument("--quick", action="store_true", help="a few runs; nothing is stored")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -208,10 +210,11 @@ def main() -> None:
         coverage(60, 1.0, "near", 2)
         return
     runs = arguments.runs
-    first = selection(500, max(1, runs // 20), ("near", "common", "rare"))
+    first = selection(500, SETS, ("near", "common", "rare"))
     first += selection(5000, 1, ("near",))
     second = [coverage(500, mu, "near", runs) for mu in (1.0, 3.0)]
-    second += [coverage(500, 1.0, "common", runs), coverage(5000, 1.0, "near", max(2, runs // 6))]
+    second += [coverage(500, mu, "common", runs) for mu in (1.0, 3.0)]
+    second += [coverage(5000, 1.0, "near", max(2, runs // 10))]
     report = "\n".join([
         "# Columns selected out of thousands",
         "",
@@ -219,7 +222,7 @@ def main() -> None:
         "coefficients from the truth, over that of least squares of the true columns (median), and "
         "how many of the ten were found (mean). Peeling and Frank-Wolfe are told the units of the "
         "columns, and the number of coefficients or the l1 norm. Post-lasso is not private. "
-        f"Rows are of {max(1, runs // 20)} data sets, and of one at p = 5,000.",
+        f"Rows are of {SETS} data sets, and of one at p = 5,000.",
         "",
         markdown(first),
         "",

@@ -238,8 +238,8 @@ class RawRequest(FunctionalRequest):
             raise InvalidBudget(
                 f"n = {self.n:,} and mu = {total.mu:.3g} are too small to estimate the units of "
                 f"{self.dimension} columns, so that no slope is estimated without a domain, by "
-                "dpfast.fit neither: at most it has a mean or predictions. Use more records, a larger "
-                "budget or fewer columns, or declare domain=dpfast.models.Box(...)."
+                "dpfast.fit neither: at most it has a mean or predictions. Use more records, a "
+                "larger budget or fewer columns, or declare domain=dpfast.models.Box(...)."
             )
         return default_fit
 

@@ -65,8 +65,8 @@ CLIPPED = "; gradients clipped in norm"
 INFLUENCE = CLIPPED + " along the step: one record moves a value by at most {limits}"
 
 ONE_FIT = (
-    "a part of this budget is too small for the pilot of method='one-shot'; all of it is enough for "
-    "one fit. Use method='auto', or dpfast.fit(...).t_test(direction), which has standard errors."
+    "a part of this budget is too small for the pilot of method='one-shot'; all of it is enough "
+    "for one fit. Use method='auto', or dpfast.fit(...).t_test(direction), with a standard error."
 )
 
 #: Doublings of the ridge of objective perturbation before a refusal.
