@@ -160,7 +160,7 @@ def leave_out(config: pytest.Config, items: list[pytest.Item], left: list[pytest
 
 #: Modules whose costly fixture would be made once in each process: one process takes them whole.
 WHOLE = {
-    "tests/bench/test_dp_sgd.py",
+    "tests/bench/test_literature.py",
     "tests/data/test_cluster.py",
     "tests/packaging/test_architecture_page.py",
     "tests/packaging/test_default_path.py",

@@ -40,7 +40,7 @@ SEARCHES = ("bayesopt", "blackbox", "search")
 BY_NUMBER = (", persons, ", "folds")
 
 #: Charges that pay for secret randomness which falls on rows: the law does not depend on their
-#: order because it is the same for every row (claims B6, C53 and C55), the bits do.
+#: order because it is the same for every row (claims C53 and C55), the bits do.
 ON_ROWS = ("random blocks", "random folds")
 
 

@@ -111,7 +111,6 @@ OWN_OPTIMISER_TESTS = ("tests/optimize/test_own_optimiser.py",)
 SCHEDULE_TESTS = ("tests/optimize/test_schedules.py",)
 ARCHITECTURE = ("tests/test_architecture.py",)
 KILLERS = ("tests/privacy/test_killers.py",)
-RIVALS = "tests/bench/test_paid.py::"
 
 NOISE_TOO_SMALL = (
     plant(
@@ -1941,52 +1940,20 @@ STEERING_AND_BASELINES = (
         "    value = np.array([curator._loss",
     ),
     plant(
-        "solver-tolerance-omitted",
-        "output perturbation without the tolerance of its solver",
-        "bench/rivals/literature/sensitivity.py",
-        (RIVALS + "test_output_perturbation_pays_for_its_solver",),
-        "(n * ridge) + 2.0 * tolerance) * _UP",
-        "(n * ridge)) * _UP",
-    ),
-    plant(
-        "minimiser-not-certified",
-        "output perturbation stops its search without a certificate",
-        "bench/rivals/literature/minimiser.py",
-        ("tests/bench/test_methods.py",),
-        "enough = ridge * search.tolerance * (1.0 - 1e-9) - search.error",
-        "enough = 1e-2",
-    ),
-    plant(
-        "statistics-hide-records",
-        "X'X counts only records whose response is not clipped",
-        "bench/rivals/literature/sums.py",
-        ("tests/bench/test_methods.py",),
-        "centred = y * 0.0",
-        "centred = y * 1.0",
-    ),
-    plant(
         "statistics-charged-flatteringly",
         "X'X and X'y together cost no more than the dearer of them",
-        "bench/rivals/literature/sensitivity.py",
-        ("tests/bench/test_sensitivities.py",),
-        "squared = b if b >= 4.0 * a else a + 0.5 * b + b * b / (16.0 * a)",
-        "squared = max(a, b)",
+        "bench/rivals/literature.py",
+        ("tests/bench/test_literature.py",),
+        "return math.sqrt(b if b >= 4.0 * a else a + 0.5 * b + b * b / (16.0 * a))",
+        "return math.sqrt(max(a, b))",
     ),
     plant(
         "sampling-accounted-as-removal",
         "DP-SGD under replacement accounted for removal of a record",
-        "bench/rivals/literature/amplification.py",
-        ("tests/bench/test_dp_sgd.py", "tests/bench/test_sensitivities.py"),
-        "return library, relations.REPLACE_ONE",
-        "return library, relations.ADD_OR_REMOVE_ONE",
-    ),
-    plant(
-        "more-sampled-gradients-than-paid",
-        "a sequence of sampled gradients goes on after the last that was paid for",
-        "bench/rivals/literature/subsample.py",
-        ("tests/bench/test_dp_sgd.py",),
-        "        self._take(receipt.query)\n",
-        "",
+        "bench/rivals/literature.py",
+        ("tests/bench/test_literature.py",),
+        "NeighboringRelation.REPLACE_ONE",
+        "NeighboringRelation.ADD_OR_REMOVE_ONE",
     ),
     plant(
         "paid-answer-never-marked",
@@ -2484,10 +2451,10 @@ BLACK_BOX = (
     plant(
         "best-of-many-charged-as-two",
         "the best of a geometric number of trials charged 2 instead of 3 times a trial",
-        "bench/rivals/literature/sensitivity.py",
-        SELECTION_TESTS,
-        "return epsilon / 3.0 * (1.0 - ROUNDING_PRODUCT)",
-        "return epsilon / 2.0 * (1.0 - ROUNDING_PRODUCT)",
+        "bench/rivals/literature.py",
+        ("tests/bench/test_literature.py",),
+        "ndtr(-0.5 * privacy)) / 3.0",
+        "ndtr(-0.5 * privacy)) / 2.0",
     ),
     plant(
         "rounding-of-trials-is-free",
@@ -2500,10 +2467,10 @@ BLACK_BOX = (
     plant(
         "public-number-of-trials",
         "the number of trials is its mean instead of geometric",
-        "bench/rivals/literature/trials.py",
-        SELECTION_TESTS,
-        "return 1 + int(found[0])",
-        "return round(mean)",
+        "bench/rivals/literature.py",
+        ("tests/bench/test_literature.py",),
+        "range(rng.geometric(1.0 / mean_trials))",
+        "range(round(mean_trials))",
     ),
     plant(
         "state-holds-the-values",
@@ -4037,14 +4004,6 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "        answer = first()\n        self.charge(label, extra_bytes)\n",
         "        answer = first()\n",
     ),
-    plant(
-        "sampled-steps-less-one",
-        "the noise of sampled gradients is that of one step fewer",
-        "bench/rivals/literature/subsample.py",
-        (RIVALS + "test_sampled_steps_are_all_accounted_for",),
-        "multiplier = noise_multiplier(budget, sampling_rate, n_steps)",
-        "multiplier = noise_multiplier(budget, sampling_rate, max(1, n_steps - 1))",
-    ),
 )
 
 USABLE_RECORDS_IN_PLACE_OF_N = (
@@ -4081,14 +4040,6 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
         "self._kernel.gradient_change, new, old, limit, max(1.0, float(sum(np.isfinite(y).sum() for _, y in self._records.blocks()))), self._threads",
     ),
     plant(
-        "gram-over-usable-records",
-        "X'X is divided by the number of finite responses",
-        "bench/rivals/literature/sums.py",
-        (RIVALS + "test_n_divides_however_few_records_are_usable",),
-        "theta, n = np.zeros(curator.objective.dimension), float(curator.n)",
-        "theta, n = np.zeros(curator.objective.dimension), max(1.0, float(sum(np.isfinite(y).sum() for _, y in curator._records.blocks())))",
-    ),
-    plant(
         "largest-curvature-over-usable-records",
         "the largest curvature is divided by the number of finite responses",
         "dpfast/curator/steps.py",
@@ -4123,10 +4074,10 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
     plant(
         "sampled-sum-over-the-sample",
         "the sum over a sample is divided by its size instead of its expected size",
-        "bench/rivals/literature/subsample.py",
-        (RIVALS + "test_every_step_has_a_sample_of_its_own",),
-        "asked = curator._kernel, theta, rate * n, curator._threads",
-        "asked = curator._kernel, theta, max(1.0, float(inside.sum())), curator._threads",
+        "bench/rivals/literature.py",
+        ("tests/bench/test_literature.py",),
+        "return total(theta, X[chosen], y[chosen]) / expected + noise",
+        "return total(theta, X[chosen], y[chosen]) / max(1, chosen.sum()) + noise",
     ),
 )
 
@@ -4162,16 +4113,6 @@ CHARGED_AFTER = (
         "",
     ),
     plant(
-        "selection-charged-after-the-trials",
-        "the best of random trials is charged when it is known",
-        "bench/rivals/literature/selection.py",
-        (RIVALS + "test_what_cannot_be_paid_reads_and_draws_nothing",),
-        "    ledger.charge(plan.cost, plan.receipt.query)\n",
-        "",
-        "    return Selected(",
-        "    ledger.charge(plan.cost, plan.receipt.query)\n    return Selected(",
-    ),
-    plant(
         "choice-charged-after-the-draw",
         "the exponential mechanism is charged when it has chosen",
         "dpfast/curator/nonconvex/gradients.py",
@@ -4192,10 +4133,10 @@ CHARGED_AFTER = (
     plant(
         "scores-of-trials-without-noise",
         "the winner of random trials is handed out with its exact score",
-        "bench/rivals/literature/selection.py",
-        SELECTION_TESTS,
-        "yield release_integer(exact, plan.rate, source), theta.tolist()",
-        "yield exact, theta.tolist()",
+        "bench/rivals/literature.py",
+        ("tests/bench/test_literature.py",),
+        "score = clipped.mean() + rng.laplace(scale=(high - low) / (len(clipped) * epsilon))",
+        "score = clipped.mean()",
     ),
     plant(
         "exact-values-on-the-tape",
@@ -4238,22 +4179,6 @@ CHARGED_AFTER = (
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
         "        self.ledger.charge(GDP(mu), receipt.query)\n        value = self._change(new, old, limit)\n",
         "        value = self._change(new, old, limit)\n        self.ledger.charge(GDP(mu), receipt.query)\n",
-    ),
-    plant(
-        "statistics-charged-after-the-records",
-        "X'X is computed before the ledger agrees",
-        "bench/rivals/literature/sums.py",
-        (RIVALS + "test_what_cannot_be_paid_reads_and_draws_nothing",),
-        '    curator.ledger.charge(GDP(mu), "gram + moment")\n    question = ("gram + moment", mu)\n    gram = curator._release(question, receipts[0], _gram(curator))\n',
-        '    question = ("gram + moment", mu)\n    exact = _gram(curator)\n    curator.ledger.charge(GDP(mu), "gram + moment")\n    gram = curator._release(question, receipts[0], exact)\n',
-    ),
-    plant(
-        "minimiser-charged-after-the-search",
-        "a minimiser is found before the ledger agrees",
-        "bench/rivals/literature/minimiser.py",
-        (RIVALS + "test_what_cannot_be_paid_reads_and_draws_nothing",),
-        "    curator.ledger.charge(GDP(mu), receipt.query)\n    value = _minimise(curator, minimiser_search(curator))\n",
-        "    value = _minimise(curator, minimiser_search(curator))\n    curator.ledger.charge(GDP(mu), receipt.query)\n",
     ),
     plant(
         "tilt-charged-after-the-search",
@@ -4302,49 +4227,9 @@ CHARGED_AFTER = (
         "        self.ledger.charge(GDP(mu), label)\n        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n",
         "        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n        self.ledger.charge(GDP(mu), label)\n",
     ),
-    plant(
-        "shared-ledger-charged-after-the-releases",
-        "a baseline charges the shared ledger when everything is released",
-        "bench/rivals/literature/asking.py",
-        (RIVALS + "test_a_shared_ledger_is_charged_before_anything_is_drawn",),
-        "        request.account.charge(label, request.memory_bytes())\n        theta, method = answer()\n",
-        "        theta, method = answer()\n        request.account.charge(label, request.memory_bytes())\n",
-    ),
 )
 
 TRIALS_SAMPLES_AND_BLOCKS = (
-    plant(
-        "trials-of-a-fixed-number",
-        "a selection makes the mean number of trials instead of the secret one",
-        "bench/rivals/literature/selection.py",
-        (RIVALS + "test_a_selection_makes_the_number_of_trials_it_drew",),
-        "range(number_of_trials(mean_trials, source))",
-        "range(max(1, round(mean_trials)))",
-    ),
-    plant(
-        "trials-cut-off",
-        "the number of trials is cut off near its mean",
-        "bench/rivals/literature/selection.py",
-        (RIVALS + "test_a_selection_makes_the_number_of_trials_it_drew",),
-        "range(number_of_trials(mean_trials, source))",
-        "range(min(number_of_trials(mean_trials, source), 1 + int(mean_trials)))",
-    ),
-    plant(
-        "trials-at-least-the-mean",
-        "a selection makes at least the mean number of trials",
-        "bench/rivals/literature/selection.py",
-        (RIVALS + "test_a_selection_makes_the_number_of_trials_it_drew",),
-        "range(number_of_trials(mean_trials, source))",
-        "range(max(number_of_trials(mean_trials, source), round(mean_trials)))",
-    ),
-    plant(
-        "one-sample-for-all-steps",
-        "the sample of the first step serves all others, which are accounted as fresh ones",
-        "bench/rivals/literature/subsample.py",
-        (RIVALS + "test_every_step_has_a_sample_of_its_own",),
-        "sample = slice(0, n) if rate == 1.0 else poisson_sample(n, rate, curator._noise)",
-        "sample = slice(0, n) if rate == 1.0 else getattr(self, '_kept', None)\n        if sample is None:\n            sample = self._kept = poisson_sample(n, rate, curator._noise)",
-    ),
     plant(
         "blocks-follow-the-first-value",
         "a matrix whose first response is missing is read as one block",
@@ -4445,28 +4330,12 @@ TRIALS_SAMPLES_AND_BLOCKS = (
 
 TOLERANCES_ABOVE_ROUNDING = (
     plant(
-        "statistics-charged-down",
-        "the joint cost of X'X and X'y is rounded down",
-        "bench/rivals/literature/sensitivity.py",
-        (RIVALS + "test_constants_are_their_formulas_rounded_up",),
-        "return scale * math.sqrt(squared) * _UP",
-        "return scale * math.sqrt(squared) * (1.0 - 1e-9)",
-    ),
-    plant(
         "choice-charged-down",
         "the cost of the exponential mechanism is rounded down",
         "dpfast/privacy/nonconvex/sensitivity.py",
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
         "return 0.5 * half_range * half_range * _UP",
         "return 0.5 * half_range * half_range * (1.0 - 1e-9)",
-    ),
-    plant(
-        "selection-charged-down",
-        "the cost of the best of random trials is rounded down",
-        "bench/rivals/literature/sensitivity.py",
-        (RIVALS + "test_constants_are_their_formulas_rounded_up",),
-        "return 3.0 * trial * (1.0 + 0.5 * ROUNDING_PRODUCT)",
-        "return 3.0 * trial * (1.0 - 1e-6)",
     ),
     plant(
         "rows-of-a-person-rounded-up",
@@ -4477,16 +4346,6 @@ TOLERANCES_ABOVE_ROUNDING = (
         "GDP(self.total.mu / rows * (1.0 + 1e-6))",
     ),
     plant(
-        "pure-budget-within-a-tolerance",
-        "the epsilon that a Gaussian budget covers may exceed it by a part in a thousand",
-        "bench/rivals/literature/random_search.py",
-        (RIVALS + "test_the_pure_cost_of_a_gaussian_budget_is_covered_to_the_last_digit",),
-        "while PureDP(epsilon).as_gdp().mu > mu:",
-        "while PureDP(epsilon).as_gdp().mu > mu * (1.0 + 1e-3):",
-        "    epsilon = math.log(float(ndtr(0.5 * mu)) / float(ndtr(-0.5 * mu)))\n",
-        "    epsilon = math.log(float(ndtr(0.5 * mu)) / float(ndtr(-0.5 * mu))) * (1.0 + 1e-9)\n",
-    ),
-    plant(
         "zcdp-request-halved-too-seldom",
         "the rho that a requested pair allows is the middle of a bracket",
         "dpfast/privacy/budget.py",
@@ -4495,22 +4354,6 @@ TOLERANCES_ABOVE_ROUNDING = (
         "            while high - low > 1e-6 * high:",
         "            return ZCDP(low)",
         "            return ZCDP(0.5 * (low + high))",
-    ),
-    plant(
-        "sampled-steps-within-a-tolerance",
-        "the noise of sampled gradients may cost a part in a thousand more than the budget",
-        "bench/rivals/literature/amplification.py",
-        (RIVALS + "test_a_multiplier_just_short_is_not_enough",),
-        "if epsilon <= budget.epsilon * _TAKEN:",
-        "if epsilon <= budget.epsilon * (1.0 + 1e-3):",
-    ),
-    plant(
-        "convolutions-taken-as-exact",
-        "what convolutions lose is added to delta instead of taken from it",
-        "bench/rivals/literature/amplification.py",
-        (RIVALS + "test_sampled_steps_are_all_accounted_for",),
-        "delta * _TAKEN - CONVOLUTION_ERROR",
-        "delta + 1000.0 * CONVOLUTION_ERROR",
     ),
     plant(
         "advantage-rounded-down",
@@ -4535,14 +4378,6 @@ TOLERANCES_ABOVE_ROUNDING = (
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
         "products = 4.0 * (dimension + 16) * UNIT_ROUNDOFF",
         "products = 0.0",
-    ),
-    plant(
-        "sampled-sums-taken-as-exact",
-        "the rounding of sampled sums is left out of their sensitivity",
-        "bench/rivals/literature/sensitivity.py",
-        (RIVALS + "test_constants_are_their_formulas_rounded_up",),
-        "slack = RECORD_ERROR + 2.0 * gamma * n * (1.0 + RECORD_ERROR)",
-        "slack = RECORD_ERROR",
     ),
     plant(
         "changes-taken-as-exact",
@@ -4588,14 +4423,6 @@ TOLERANCES_ABOVE_ROUNDING = (
 
 STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     plant(
-        "minimiser-stops-without-its-error",
-        "output perturbation stops where the computed gradient is small, however wrong it may be",
-        "bench/rivals/literature/minimiser.py",
-        (RIVALS + "test_the_search_for_a_ridge_minimiser_pays_for_its_error",),
-        "enough = ridge * search.tolerance * (1.0 - 1e-9) - search.error",
-        "enough = ridge * search.tolerance * (1.0 - 1e-9)",
-    ),
-    plant(
         "certified-search-stops-without-its-error",
         "a certified search stops where the computed gradient is small, however wrong it may be",
         "dpfast/curator/release/certified.py",
@@ -4610,14 +4437,6 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
         (ERRORS + "test_a_step_is_accepted_only_beyond_what_errors_can_feign",),
         "        proved += 2.0 * self.plan.error * float(np.linalg.norm(back))\n",
         "",
-    ),
-    plant(
-        "sampled-steps-at-the-wrong-end",
-        "the search for a noise multiplier returns the end of its bracket that is not enough",
-        "bench/rivals/literature/amplification.py",
-        (RIVALS + "test_a_multiplier_just_short_is_not_enough",),
-        "            high, at_high = middle, at_middle\n    return math.exp(high)",
-        "            high, at_high = middle, at_middle\n    return math.exp(low)",
     ),
     plant(
         "fast-steps-always-arrive",

@@ -11,7 +11,6 @@ from tests.loops import each
 TESTS = Path(__file__).parents[1]
 PACKAGE = TESTS.parent / "dpfast"
 PRIVACY = PACKAGE / "privacy"
-RIVALS = TESTS.parent / "bench" / "rivals" / "literature"
 
 
 class Page(NamedTuple):
@@ -22,14 +21,8 @@ class Page(NamedTuple):
     tests: str
     cited: tuple[str, ...]
 
-    @property
-    def package(self) -> Path:
-        """Where paths on the page begin: methods of the benches are no part of the package."""
-        return RIVALS.parent if self.folder == RIVALS else PACKAGE
-
 
 PAGES = {
-    "rivals": Page("B", RIVALS, "bench", ("literature/*.py",)),
     "bayesopt": Page(
         "G",
         PRIVACY / "blackbox",
@@ -81,9 +74,9 @@ def test_claims_are_numbered_without_gaps(name):
     assert found == [f"{PAGES[name].letter}{k + 1}" for k in range(len(found))]
 
 
-#: Every page with proofs, those of methods of the benches among them.
-EVERY = [PRIVACY / "PROOFS.md", *sorted(PRIVACY.rglob("PROOFS-*.md")), RIVALS / "PROOFS-rivals.md"]
-NUMBERED = r"[BCDEGKRT][1-9]\d*"
+#: Every page with proofs; B1, B2 are bounds on them.
+EVERY = [PRIVACY / "PROOFS.md", *sorted(PRIVACY.rglob("PROOFS-*.md"))]
+NUMBERED = r"[CDEGKRT][1-9]\d*"
 
 
 @each("page", EVERY)
@@ -129,7 +122,7 @@ def test_every_claim_is_complete(name, claim):
     named = re.findall(r"`(?:((?:\w+/)+\w+\.py): )?([\w, ]+)`", used)
     assert named
     for path, functions in named:
-        file = PAGES[name].package / path if path else PAGES[name].folder / "sensitivity.py"
+        file = PACKAGE / path if path else PAGES[name].folder / "sensitivity.py"
         source = file.read_text(encoding="utf-8")
         for function in functions.split(", "):
             assert re.search(rf"(def|class) {function}\b", source), f"{file.name}: no {function}"
@@ -140,7 +133,7 @@ def test_claims_cited_in_the_code_exist(name):
     letter, _, _, patterns = PAGES[name]
     cited = set()
     for pattern in patterns:
-        for path in PAGES[name].package.glob(pattern):
+        for path in PACKAGE.glob(pattern):
             cited |= set(re.findall(rf"\b{letter}\d+\b", path.read_text(encoding="utf-8")))
     assert {f"{letter}1", f"{letter}4"} <= cited <= set(claims(name))
 

@@ -76,15 +76,10 @@ def nonprivate(loss: str, scale: float | None, **terms: Any) -> Method:
 
 
 def clipped(loss: str, clip: float, mu: float, step_size: float, **terms: Any) -> Method:
-    def method(X: np.ndarray, y: np.ndarray, seed: int, rng: np.random.Generator) -> np.ndarray:
-        descent = dpfast.optimize.GradientDescent(
-            steps=steps(y), step_size=step_size, schedule="uniform"
-        )
-        asked = objective(loss, **terms)
-        fixed: dict[str, Any] = {"clip": clip, "privacy": mu, "method": descent}
-        return private(literature.clipped_gradient_descent, asked, **fixed)(X, y, seed, rng)
-
-    return method
+    return lambda X, y, seed, rng: literature.clipped_gradient_descent(
+        X, y, objective(loss, **terms), clip=clip, privacy=mu, seed=seed, steps=steps(y),
+        step_size=step_size, uniform=True,
+    )  # fmt: skip
 
 
 def robust(problem: Callable[..., printed.Problem], mu: float, step_size: float) -> Method:
@@ -186,12 +181,12 @@ def figure_13(run: Run) -> Outcome:
 )
 def figure_14(run: Run) -> Outcome:
     bound = 1.0 + math.sqrt(2.0) + math.sqrt(0.5) + 1.959964 * 0.75
-
-    statistics = private(literature.sufficient_statistics, x_bound=2.0, y_bound=bound, privacy=1.0)
     methods: dict[str, Method] = {
         "robust GD (4)": robust(_linear_weights, 1.0, 0.75),
         "clipped GD": clipped("least-squares", 2.0 * 1.345, 1.0, 0.75),
-        "SSP": statistics,
+        "SSP": lambda X, y, seed, rng: literature.sufficient_statistics(
+            X, y, x_bound=2.0, y_bound=bound, privacy=1.0, seed=seed
+        ),
         "dpfast default": default("huber", 1.0, 0.75, weights=dpfast.Bounded(2.0)),
         "non-private": nonprivate("huber", 0.75, weights=dpfast.Bounded(2.0)),
     }
@@ -219,7 +214,7 @@ def figure_15(run: Run) -> Outcome:
     def statistics(X: np.ndarray, y: np.ndarray, seed: int, rng: np.random.Generator) -> np.ndarray:
         # the paper divides by the largest norm or response of these data: 5.5 is a public stand-in
         unit = {"x_bound": 1.0, "y_bound": 1.0, "privacy": 1.0, "fit_intercept": False}
-        return private(literature.sufficient_statistics, **unit)(X / 5.5, y / 5.5, seed, rng)
+        return literature.sufficient_statistics(X / 5.5, y / 5.5, seed=seed, **unit)
 
     options = {"fit_intercept": False, "weights": dpfast.Mallows(2.0)}
     methods: dict[str, Method] = {

@@ -46,7 +46,7 @@ ADAM: list[Setting] = list(
 @cache
 def multiplier(rho: float, n_steps: int) -> float:
     """Noise multiplier of DP-SGD at the epsilon that ``rho`` implies."""
-    from bench.rivals.literature.amplification import noise_multiplier
+    from bench.rivals.literature import noise_multiplier
 
     epsilon = dpfast.GDP.within(dpfast.ZCDP(rho)).epsilon(DELTA)
     return noise_multiplier(dpfast.ApproxDP(epsilon, DELTA), RATE, n_steps)

@@ -15,7 +15,6 @@ import numpy as np
 import dpfast
 from bench.rivals import literature
 from dpfast.models import release_constants
-from dpfast.optimize import GradientDescent
 from dpfast.release import Certified
 
 DELTA = 1e-6
@@ -135,21 +134,19 @@ def perturbed(given: Case, epsilon: float, seed: int, budget: Any = None) -> Ans
 def naive(given: Case, epsilon: float, seed: int) -> Answer:
     """Output perturbation with the paper's ridge of .01."""
     weights = weighting(given.domain)
-    fit = literature.output_perturbation(
-        given.X, given.y,
-        objective(given.loss, given.scale, given.domain, weights=weights, ridge=0.01),
-        privacy=dpfast.ApproxDP(epsilon, DELTA), noise=dpfast.SeededNoise(seed),
-    )  # fmt: skip
-    return Answer(chosen(given, fit.params))
+    asked = objective(given.loss, given.scale, given.domain, weights=weights, ridge=0.01)
+    privacy = dpfast.ApproxDP(epsilon, DELTA)
+    found = literature.output_perturbation(given.X, given.y, asked, privacy=privacy, seed=seed)
+    return Answer(chosen(given, found))
 
 
 def sgd(given: Case, epsilon: float, seed: int) -> Answer:
     """DP-SGD with the settings of the case."""
-    fit = literature.dp_sgd(
+    found = literature.dp_sgd(
         given.X, given.y, objective(given.loss, given.scale, given.domain),
-        privacy=dpfast.ApproxDP(epsilon, DELTA), noise=dpfast.SeededNoise(seed), **given.settings,
+        privacy=dpfast.ApproxDP(epsilon, DELTA), seed=seed, **given.settings,
     )  # fmt: skip
-    return Answer(chosen(given, fit.params))
+    return Answer(chosen(given, found))
 
 
 def fit(given: Case, epsilon: float, seed: int) -> Answer:
@@ -241,7 +238,7 @@ def settings_grid(lipschitz: float, smoothness: float) -> list[dict[str, Any]]:
     """Sixteen settings of DP-SGD, in units of a record's bounds."""
     return [
         {"sampling_rate": rate, "clip": clip * lipschitz,
-         "method": GradientDescent(steps=steps, step_size=length / smoothness, average=0.5)}
+         "steps": steps, "step_size": length / smoothness}
         for steps in (50, 200) for rate in (0.02, 0.1) for length in (1.0, 4.0) for clip in (0.3, 1)
     ]  # fmt: skip
 

@@ -94,8 +94,9 @@ def _searches(
             ),
         ).theta,
         "random search": literature.random_search(
-            problem.losses, bounds, loss_range=RANGE, mean_trials=evaluations, **common
-        ).theta,
+            problem.losses, bounds, privacy=1.0, loss_range=RANGE, mean_trials=evaluations,
+            seed=seed,
+        ),
         "GP-UCB": global_search(
             problem.losses, bounds, loss_range=RANGE, evaluations=evaluations, start=start, mu=1.0,
             n_records=n, noise=seeded(seed),

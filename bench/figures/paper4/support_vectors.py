@@ -68,10 +68,10 @@ def compare(
         tried = rng.uniform(low, high, size=(evaluations // (4 if run.quick else 2), problem.d))
         searched.append(min(problem.value(theta) for theta in tried))
         found = random_search(
-            problem.losses, problem.bounds, privacy=1.0, n_records=problem.n,
-            loss_range=(0.0, 4.0), mean_trials=50.0, noise=seeded(run.seed("r", replication)),
+            problem.losses, problem.bounds, privacy=1.0, loss_range=(0.0, 4.0), mean_trials=50.0,
+            seed=run.seed("r", replication),
         )  # fmt: skip
-        private.append(problem.value(found.theta))
+        private.append(problem.value(found))
         run.progress(replication + 1, count)
     ends = {name: [float(curve[-1]) for curve in rows] for name, rows in curves.items()}
     mine, exact = float(np.mean(ends["DP-GIBO"])), float(np.mean(ends["GIBO, not private"]))
