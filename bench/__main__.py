@@ -1,16 +1,10 @@
-"""Run a benchmark suite and print its table.
+"""Run what ``bench/index.tsv`` lists; without a name it is printed, with the hours of each.
 
-python -m bench kernels            one suite
-python -m bench releases --store   one that has a page, whose table is measured again
-python -m bench all --quick        every suite, small sizes
-python -m bench fits --json F      also keep pytest-benchmark's JSON, for `pytest-benchmark compare`
-python -m bench limits --store     the kernels against the machine (bench/kernel_limits.py)
-python -m bench.instruction_sets   the kernels' instruction sets on this processor
-python -m bench outofcore --store  fits larger than memory (bench/outofcore/limits.py)
-python -m bench.rivals.packages    installed packages, private and not (bench/rivals/packages.py)
-python -m bench passes --store     default fits against reading once, and peers (bench/passes.py)
-python -m bench figures --paper N  the papers' experiments (bench/figures/runner.py)
-python -m bench evidence           every stored result again (bench/evidence.py)
+python -m bench                      the index
+python -m bench counts --store       a study: measure it, and store its page
+python -m bench fits [-k EXPR]       a suite of pytest-benchmark cases; --json F keeps its JSON
+python -m bench figures --paper N    the papers' experiments (bench/figures/runner.py)
+python -m bench evidence             every stored result again (bench/evidence.py)
 """
 
 from __future__ import annotations
@@ -21,8 +15,9 @@ import os
 import subprocess
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.stored import RESULTS, put
 from bench.table import rows_of, table
@@ -30,94 +25,80 @@ from bench.table import rows_of, table
 HERE = Path(__file__).resolve().parent
 
 
-def suites() -> list[str]:
-    """Every folder beside this file that holds benchmark cases."""
-    return sorted({path.parent.name for path in HERE.glob("*/test_*_bench.py")})
+class Entry(NamedTuple):
+    """A line of the index: a suite, or a module with the name of its function, and hours."""
+
+    name: str
+    module: str
+    hours: float
+    question: str
 
 
-def run(
-    suite: str, *, quick: bool, keyword: str | None, json_file: Path
-) -> tuple[int, dict[str, Any]]:
-    """Run one suite under pytest-benchmark; return the exit code and the JSON it wrote."""
-    command = [
-        sys.executable, "-m", "pytest", str(HERE / suite),
-        "--benchmark-enable", "--benchmark-only", "--benchmark-disable-gc",
-        f"--benchmark-json={json_file}", "--benchmark-quiet",
-        "-q", "--no-header", "-p", "no:cacheprovider", "-W", "default",
-    ]  # fmt: skip
-    if keyword is not None:
-        command += ["-k", keyword]
-    environment = dict(os.environ)
-    if quick:
-        environment["DPFAST_BENCH_QUICK"] = "1"
-    code = subprocess.run(
-        command, cwd=HERE.parent, env=environment, stdout=sys.stderr, check=False
-    ).returncode
-    text = json_file.read_text() if json_file.exists() else ""
+def index() -> dict[str, Entry]:
+    """Everything that can be run, by its name."""
+    lines = (HERE / "index.tsv").read_text(encoding="utf-8").splitlines()
+    cells = (line.split("\t") for line in lines)
+    return {name: Entry(name, module, float(h), what) for name, module, h, what in cells}
+
+
+def measured(suite: str, *, quick: bool, keyword: str | None) -> tuple[int, dict[str, Any]]:
+    """Run a suite under pytest-benchmark; return the exit code and the JSON it wrote."""
+    environment = os.environ | ({"DPFAST_BENCH_QUICK": "1"} if quick else {})
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "found.json"
+        command = [
+            sys.executable, "-m", "pytest", str(HERE / suite), f"--benchmark-json={file}",
+            "--benchmark-enable", "--benchmark-only", "--benchmark-disable-gc",
+            "--benchmark-quiet", "-q", "--no-header", "-p", "no:cacheprovider", "-W", "default",
+        ]  # fmt: skip
+        command += [] if keyword is None else ["-k", keyword]
+        code = subprocess.run(
+            command, cwd=HERE.parent, env=environment, stdout=sys.stderr, check=False
+        ).returncode
+        text = file.read_text() if file.exists() else ""
     return code, json.loads(text) if text.strip() else {"benchmarks": []}
 
 
-def main(argv: list[str] | None = None) -> int:
-    argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["figures"]:
-        from bench.figures.runner import main as draw_figures
-
-        return draw_figures(argv[1:])
-    if argv[:1] == ["evidence"]:
-        from bench.evidence import main as redraw
-
-        return redraw(argv[1:])
-    if argv[:1] == ["limits"]:
-        from bench.kernel_limits import main as measure_limits
-
-        return measure_limits(argv[1:])
-    if argv[:1] == ["passes"]:
-        from bench.passes import main as measure_passes
-
-        return measure_passes(argv[1:])
-    if argv[:1] == ["outofcore"] and "--store" in argv:
-        from bench.outofcore.limits import main as measure_outofcore
-
-        return measure_outofcore([argument for argument in argv[1:] if argument != "--store"])
-    available = suites()
-    parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Run a benchmark suite and print its table."
-    )
-    parser.add_argument("suite", nargs="?", default="all", choices=[*available, "all"])
+def run_suite(suite: str, argv: list[str]) -> int:
+    """Print the table of a suite; one that measures nothing has failed."""
+    parser = argparse.ArgumentParser(prog=f"python -m bench {suite}")
     parser.add_argument("--quick", action="store_true", help="small sizes, few rounds")
     parser.add_argument("--json", metavar="FILE", type=Path, help="keep pytest-benchmark's JSON")
-    parser.add_argument("--store", action="store_true", help="put the table into the suite's page")
+    parser.add_argument("--store", action="store_true", help="put the table into its page")
     parser.add_argument("-k", dest="keyword", metavar="EXPR", help="only cases matching EXPR")
-    arguments = parser.parse_args(argv)
+    asked = parser.parse_args(argv)
+    code, report = measured(suite, quick=asked.quick, keyword=asked.keyword)
+    if not report["benchmarks"]:
+        why = "each case was skipped" if asked.keyword is None else f"-k {asked.keyword!r}"
+        print(f"{suite}: nothing was measured; {why}", file=sys.stderr)
+        return code or 1
+    print(table(rows_of(report)), flush=True)
+    if asked.store and not asked.quick and not code:
+        put(RESULTS / f"{suite}.md", table(rows_of(report)))
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(report, indent=1))
+    return code
 
-    chosen = available if arguments.suite == "all" else [arguments.suite]
-    worst = 0
-    merged: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for suite in chosen:
-            code, report = run(
-                suite,
-                quick=arguments.quick,
-                keyword=arguments.keyword,
-                json_file=Path(folder) / f"{suite}.json",
-            )
-            if code == 5 and arguments.keyword is not None:  # nothing here matches the keyword
-                code = 0
-            if code == 0 and not report["benchmarks"] and arguments.keyword is None:
-                print(f"{suite}: nothing was measured; each case was skipped", file=sys.stderr)
-                code = 1
-            worst = max(worst, code)
-            print(f"\n{suite}" + (" (quick)" if arguments.quick else ""))
-            print(table(rows_of(report)), flush=True)
-            if arguments.store and not arguments.quick and code == 0:
-                put(RESULTS / f"{suite}.md", table(rows_of(report)))
-            merged = {**report, "benchmarks": merged.get("benchmarks", []) + report["benchmarks"]}
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(merged, indent=1))
-    if not merged["benchmarks"] and not worst:
-        print(f"no case matches {arguments.keyword!r}", file=sys.stderr)
-        worst = 1
-    return worst
+
+def main(argv: list[str] | None = None) -> int:
+    name, *rest = (sys.argv[1:] if argv is None else argv) or [""]
+    known = index()
+    if name in ("figures", "evidence"):
+        module = import_module("bench.figures.runner" if name == "figures" else "bench.evidence")
+        return int(module.main(rest))
+    if name == "all":
+        suites = [entry.name for entry in known.values() if entry.module == "suite"]
+        return max(run_suite(suite, rest) for suite in suites)
+    if name in known:
+        if known[name].module == "suite":
+            return run_suite(name, rest)
+        path, _, function = known[name].module.partition(":")
+        return int(getattr(import_module(path), function or "main")(rest))
+    lines = [f"{one.name:18} {one.hours:4.1f} h  {one.question}" for one in known.values()]
+    print("\n".join([*(__doc__ or "").splitlines()[2:], "", *lines]))
+    if name:
+        print(f"\nnothing is named {name!r}", file=sys.stderr)
+    return 2 * bool(name)
 
 
 if __name__ == "__main__":

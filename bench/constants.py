@@ -1,16 +1,14 @@
-"""What each constant on the way of a default fit moves, halved and doubled: designs and tables.
-
-    python -m bench.constants [--runs 8] [--only NAME] [--store]
+"""What each constant on the way of a default fit moves, halved and doubled: designs and tables
 
 A number in upper case in a module that a default fit goes through, and each entry of a table of
 numbers, is a constant; those that only guard arithmetic, size blocks or stand in a proof are named
-in ``NOT_JUDGED`` with the reason.  Each is halved and doubled alone, and every cell is fitted again
-with the same noise.  *Error*: distance from the exact fit of the same records, root mean square
-over slopes in its standard errors, the median run's; *width*: of the intervals over the exact ones;
-*missed*: by predictions, root mean square over the response's standard deviation; *points* on the
-way; *held*: how often intervals hold the exact estimate; *warned*: fits that warn.  The first
-four are geometric means over cells, relative to those of the constant as it is; *most*: the largest
-change of a cell's.  Noise is seeded: a simulation.
+in ``not_judged.tsv`` with the reason.  Each is halved and doubled alone, and every cell is fitted
+again with the same noise.  *Error*: distance from the exact fit of the same records, root mean
+square over slopes in its standard errors, the median run's; *width*: of the intervals over the
+exact ones; *missed*: by predictions, root mean square over the response's standard deviation;
+*points* on the way; *held*: how often intervals hold the exact estimate; *warned*: fits that warn.
+The first four are geometric means over cells, relative to those of the constant as it is; *most*:
+the largest change of a cell's.  Noise is seeded: a simulation.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import _lru_cache_wrapper
 from pathlib import Path
@@ -29,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
-from bench.rivals.tables import read, store
+from bench.public_tables import read, tables
+from bench.study import Block, study
 from bench.tables import FITS, exact, with_scales
 
-RESULTS = Path(__file__).parent / "results" / "constants.md"
+LIST = Path(__file__).with_name("not_judged.tsv")
 Array = NDArray[np.float64]
 
 #: Modules whose constants decide a default fit.
@@ -46,40 +44,8 @@ ROOMS = (
     "dpfast.models.smooth_losses",
 )
 
-#: Constants that judge nothing.
-NOT_JUDGED = {
-    "degrees LEAST": "instead of what is not told apart",
-    "stopping FALSE_ALARM": "level of a test",
-    "degrees NORMAL": "instead of infinitely many",
-    "degrees DEFAULT_LEVEL": "a convention",
-    "smooth_losses SATURATED": "keeps numbers finite",
-    "smooth_losses LOGISTIC_KERNEL": "of the logistic distribution",
-    "smooth_losses HESSIAN_MU": "of the papers' optimisers",
-    "histogram LOWEST": "range of a histogram",
-    "histogram HIGHEST": "range of a histogram",
-    "histogram TAIL_OCTAVES": "length of a sum",
-    "histogram FINER": "points of a quadrature",
-    "plan TINY": "instead of nothing below a division bar",
-    "plan LARGEST": "keeps numbers finite",
-    "curvature MIN_CURVATURE": "keeps numbers finite",
-    "curvature MAX_CURVATURE": "keeps numbers finite",
-    "initial MEDIAN": "of a normal number",
-    "curvature MIN_CONDITION": "keeps a matrix positive",
-    "histogram N_FINE_BINS": "length of a table",
-    "search MIN_MU": "rounding to a grid",
-    "thresholds BINADE": "of float64",
-    "thresholds TIE_KEYS": "of float64",
-    "thresholds MIN_AT_ZERO": "of float64",
-    "thresholds LABEL_KEYS": "of float64",
-    "thresholds LARGEST": "keeps numbers finite",
-    "thresholds SMALLEST": "keeps numbers finite",
-    "budget FARTHEST": "keeps numbers finite",
-    "private UNCHANGED": "of a column that stays as it is",
-    "remarks MAX_MISSING": "when a share is said",
-    "private CLIP_SPREADS": "range of new rows",
-    "request LARGEST_MU": "keeps numbers finite",
-    "remarks LISTED": "length of a sentence",
-}
+#: Constants that judge nothing, each with its reason.
+NOT_JUDGED = {line.split("\t")[0] for line in LIST.read_text(encoding="utf-8").splitlines()}
 
 #: Changes of less move nothing.
 MOVES = 0.05
@@ -204,15 +170,15 @@ def _resampled(X: Array, y: Array) -> Callable[[int], tuple[Array, Array]]:
     return draw
 
 
-def cells() -> list[Cell]:
+def cells(quick: bool) -> list[Cell]:
     found = [
         Cell(f"{name}, {loss}", loss, mu, _design(name, n, make))
-        for name, loss, mu, n, make in DESIGNS
+        for name, loss, mu, n, make in DESIGNS[: 2 if quick else None]
     ]
-    for name, table, mu in TABLES:
-        loss, tables = FITS[name]
-        one = next(one for one in tables if one.name == table)
-        found.append(Cell(f"{table}, {name}", loss, mu, _resampled(*read(one, Path()))))
+    for name, table, mu in TABLES[: 1 if quick else None]:
+        loss, group = FITS[name]
+        (one,) = [one for one in tables(group) if one.name == table]
+        found.append(Cell(f"{table}, {name}", loss, mu, _resampled(*read(one))))
     return found
 
 
@@ -242,30 +208,29 @@ class Exact:
 
 
 def measured(cell: Cell, runs: int, known: Exact) -> Measured:
-    errors, widths, missed, points, held, warned = [], [], [], [], [], 0
+    found, warned = [], 0
     for seed in range(runs):
         X, y = known.drawn(cell, seed)
+        records, noise = dpfast.records(X, y, threads=1), dpfast.SeededNoise(seed)
         try:
-            noise = dpfast.SeededNoise(seed)
-            fit = dpfast.fit(
-                dpfast.records(X, y, threads=1), None, cell.loss, privacy=cell.mu, noise=noise
-            )
+            fit = dpfast.fit(records, None, cell.loss, privacy=cell.mu, noise=noise)
             linked = cell.loss in ("least-squares", "logistic", "poisson")
             params, bse, half = known.of(cell, seed, None if linked else fit._scale)
-            low, high = fit.conf_int()[1:].T
+            interval = fit.conf_int()[1:]
         except (dpfast.DpfastError, ValueError):  # refused, a mean alone, or no exact fit
             return Measured(*[math.inf] * RATIOS, math.nan, math.nan)
-        errors.append((fit.params[1:] - params) / bse)
-        widths.append(0.5 * (high - low) / half)
-        held.append((low <= params) & (params <= high))
-        missed.append(np.mean((fit.predict(X) - y) ** 2) / np.var(y))
-        points.append(len(fit.iterates))
+        missed = np.mean((fit.predict(X) - y) ** 2) / np.var(y)
+        found.append((
+            np.mean(((fit.params[1:] - params) / bse) ** 2), 0.5 * np.ptp(interval, axis=1) / half,
+            missed, len(fit.iterates), (interval[:, 0] <= params) & (params <= interval[:, 1]),
+        ))  # fmt: skip
         warned += bool(fit.warnings)
+    errors, widths, misses, points, held = zip(*found, strict=True)
     with np.errstate(all="ignore"):
-        error = float(np.sqrt(np.median(np.mean(np.square(errors), axis=1))))
-        wide = np.where(np.isnan(widths), np.inf, widths)
-        middle = [float(np.median(each)) for each in (wide, np.sqrt(missed))]
-        return Measured(error, *middle, float(np.mean(points)), float(np.mean(held)), warned / runs)
+        middle = [float(np.median(each)) for each in (
+            np.where(np.isnan(widths), np.inf, widths), np.sqrt(misses))]  # fmt: skip
+        error = float(np.sqrt(np.median(errors)))
+    return Measured(error, *middle, float(np.mean(points)), float(np.mean(held)), warned / runs)
 
 
 class Constant(NamedTuple):
@@ -296,14 +261,9 @@ def constants() -> list[Constant]:
     """All of a default fit, each where it is defined."""
     X = np.random.default_rng(0).normal(size=(300, 2))
     dpfast.fit(X, X[:, 0], "log-cosh", privacy=4.0, noise=dpfast.SeededNoise(0))
-    return constants_of(ROOMS, NOT_JUDGED)
-
-
-def constants_of(rooms: tuple[str, ...], not_judged: dict[str, str]) -> list[Constant]:
-    """Those of modules whose names begin like this, each where it is defined."""
     found = []
     for name, module in sorted(sys.modules.items()):
-        if not name.startswith(rooms):
+        if not name.startswith(ROOMS):
             continue
         source = Path(module.__file__ or "").read_text()
         for label, value in vars(module).items():
@@ -315,7 +275,7 @@ def constants_of(rooms: tuple[str, ...], not_judged: dict[str, str]) -> list[Con
             if (
                 label.strip("_").isupper()
                 and defined
-                and f"{name.split('.')[-1]} {label}" not in not_judged
+                and f"{name.split('.')[-1]} {label}" not in NOT_JUDGED
             ):
                 for place, number in _numbers(value):
                     found.append(Constant(name, label, place, number))
@@ -384,80 +344,52 @@ class Changed:
             function.__defaults__ = defaults
 
 
-def compared(base: list[Measured], other: list[Measured]) -> tuple[str, float]:
-    """A row's part, and the largest of its mean changes."""
-    logs = []
-    for k in range(RATIOS):
-        with np.errstate(all="ignore"):
-            ratios = np.log(
-                [max(b[k], 1e-9) / max(a[k], 1e-9) for a, b in zip(base, other, strict=True)]
-            )
-        logs.append(np.nan_to_num(ratios, nan=0.0, posinf=5.0))
-    mean = [float(np.mean(one)) for one in logs]
-    most = max(float(np.max(np.abs(one))) for one in logs)
-    said = [
-        [float(np.nanmean(one)) for one in list(zip(*each, strict=True))[RATIOS:]]
-        for each in (base, other)
-    ]
-    changes = [there - here for here, there in zip(*said, strict=True)]
-    if most == 0.0 and not any(changes):
-        return "| same bits | | | |", 0.0
-    text = f"| {', '.join(f'{math.exp(one):.3f}' for one in mean)} | {math.exp(most):.2f} "
-    text += f"| {said[1][0]:.3f} | {said[1][1]:.2f} |"
-    return text, max(map(abs, [*mean, *changes]))
+def compared(base: list[Measured], other: list[Measured]) -> tuple[list[Any], float]:
+    """Return cells of a row, and the largest of its mean changes."""
+    here, there = np.array(base, float), np.array(other, float)
+    with np.errstate(all="ignore"):
+        logs = np.log(np.maximum(there[:, :RATIOS], 1e-9) / np.maximum(here[:, :RATIOS], 1e-9))
+        logs = np.nan_to_num(logs, nan=0.0, posinf=5.0)
+        held, warned = np.nanmean(there[:, RATIOS:], axis=0)
+        changes = np.array([held, warned]) - np.nanmean(here[:, RATIOS:], axis=0)
+    if not logs.any() and not changes.any():
+        return ["same bits", "", "", ""], 0.0
+    means = ", ".join(f"{one:.3f}" for one in np.exp(logs.mean(axis=0)))
+    row = [means, f"{np.exp(np.abs(logs).max()):.2f}", f"{held:.3f}", f"{warned:.2f}"]
+    return row, float(np.abs([*logs.mean(axis=0), *changes]).max())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser("bench.constants", description=__doc__)
-    parser.add_argument("--runs", type=int, default=8)
-    parser.add_argument("--only", default="", help="constants with this in their name")
-    parser.add_argument("--list", action="store_true", help="name them and stop")
-    parser.add_argument("--store", action="store_true")
-    asked = parser.parse_args()
-    judged = [one for one in constants() if asked.only in str(one)]
-    if asked.list:
-        for one in judged:
-            print(one.module, one, one.value)
-        print(len(judged))
-        return
-    known, grid = Exact(), cells()
-    base = [measured(one, asked.runs, known) for one in grid]
-    head = ["cell", "mu", *Measured._fields]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for cell, one in zip(grid, base, strict=True):
-        numbers = " | ".join(f"{value:.3g}" for value in one)
-        lines.append(f"| {cell.name} | {cell.mu:g} | {numbers} |")
-    held, warned = (float(np.nanmean(one)) for one in list(zip(*base, strict=True))[RATIOS:])
-    lines.append(f"| mean | | | | | | {held:.3f} | {warned:.2f} |")
-    print("\n".join(lines), flush=True)
-    four = ", ".join(Measured._fields[:RATIOS])
-    head = f"| constant | value | halved: {four} | most | held | warned "
-    head += f"| doubled: {four} | most | held | warned | moves |"
-    rows, moving = [head, "|" + "---|" * 11], 0
-    for one in judged:
-        parts, size = [], 0.0
-        for factor in (0.5, 2.0):
-            change = Changed(one, factor)
-            if change.same:
-                parts.append("| as it is | | | |")
-                continue
+def moved(one: Constant, base: list[Measured], again: Callable[[], list[Measured]]) -> Block:
+    """Halve and double a constant; a row of the table."""
+    four, size = ", ".join(Measured._fields[:RATIOS]), 0.0
+    row: dict[str, Any] = {"constant": f"{one.module.removeprefix('dpfast.')} {one}"}
+    row["value"] = f"{one.value:g}"
+    for factor, how in ((0.5, "halved"), (2.0, "doubled")):
+        change, parts = Changed(one, factor), ["as it is", "", "", ""]
+        if not change.same:
             with change:
-                text, moved = compared(base, [measured(cell, asked.runs, known) for cell in grid])
-            parts.append(text)
-            size = max(size, moved)
-        moving += size >= MOVES
-        room = one.module.removeprefix("dpfast.")
-        rows.append(
-            f"| {room} {one} | {one.value:g} {parts[0].rstrip('|')}{parts[1]}"
-            f" {'yes' if size >= MOVES else 'no'} |"
-        )
-        print(rows[-1], time.process_time(), flush=True)
-    rows.append("")
-    rows.append(f"{len(judged)} constants, of which {moving} move a mean by {MOVES:.0%}.")
-    text = "\n".join([*lines, "", *rows])
-    if asked.store:
-        store("bench.constants", asked, RESULTS, text)
+                parts, largest = compared(base, again())
+            size = max(size, largest)
+        heads = (f"{how}: {four}", f"{how}: most", f"{how}: held", f"{how}: warned")
+        row |= dict(zip(heads, parts, strict=True))
+    return row | {"moves": "yes" if size >= MOVES else "no"}
 
 
-if __name__ == "__main__":
-    main()
+def results(asked: argparse.Namespace) -> Iterator[Block]:
+    judged = [one for one in constants() if asked.only in str(one)][: 1 if asked.quick else None]
+    known, grid = Exact(), cells(asked.quick)
+
+    def again() -> list[Measured]:
+        return [measured(cell, asked.runs, known) for cell in grid]
+
+    base, moving = again(), 0
+    for cell, one in zip(grid, base, strict=True):
+        yield {"cell": cell.name, "mu": cell.mu} | one._asdict()
+    for one in judged:
+        row = moved(one, base, again)
+        moving += row["moves"] == "yes"  # type: ignore[index]
+        yield row
+    yield f"{len(judged)} constants, of which {moving} move a mean by {MOVES:.0%}."
+
+
+main = study("constants", results, __doc__, runs=6)

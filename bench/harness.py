@@ -10,6 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,6 +31,16 @@ def processor() -> str:
         return platform.machine()
     name = next((line for line in told.splitlines() if line.startswith("model name")), "")
     return f"{platform.machine()}, {name.partition(':')[2].strip() or 'unknown'}"
+
+
+def one_blas_thread(threads: int = 1) -> AbstractContextManager[object]:
+    """Limit the threads of BLAS and OpenMP, where threadpoolctl is installed."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return nullcontext()
+    limiter: AbstractContextManager[object] = threadpool_limits(limits=threads)
+    return limiter
 
 
 def interleaved(

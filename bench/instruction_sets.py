@@ -1,17 +1,15 @@
-"""Which instruction set the record kernels should take on this processor.
+"""Which instruction set the record kernels should take on this processor
 
-    python -m bench.instruction_sets           print the table
-    python -m bench.instruction_sets --store   and write it to bench/results/kernels-zen4.md
-
-Each sum is of a piece of 4 MB of a table far larger than the last cache.  The instruction sets and
-a probe that reads the same and nothing else take turns on pieces far from one another.  CPU time of
-one thread, and short calls, so that programs beside it cost little; the best twentieth is told.
+Gigabytes of X a second of CPU time, one thread, logistic loss, Mallows weights.  Each sum is of a
+piece of 4 MB of a table far larger than the last cache.  The instruction sets and a probe that
+reads the same and nothing else take turns on pieces far from one another.  Short calls, so that
+programs beside it cost little; the best twentieth is told.  "Fastest" names the instruction set,
+and the last column its share of the probe.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -21,10 +19,9 @@ from bench import limits
 from bench.harness import processor
 from bench.kernel_limits import data
 from bench.kernels import references
-from bench.stored import RESULTS, keep
+from bench.study import Block, study
 from dpfast.kernels import records
 
-STORED = RESULTS / "kernels-zen4.md"
 SHAPES = [(1_000_000, 10), (1_000_000, 20), (600_000, 50), (200_000, 200)]
 SUMS = {"gradient": records.GRADIENT, "Hessian": records.HESSIAN}
 PIECE = 4_000_000
@@ -77,39 +74,14 @@ def measured(shape: tuple[int, int], rounds: int) -> Iterator[tuple[str, dict[st
     records._set_isa("")
 
 
-def page(rows: list[str]) -> str:
-    names = [*records._available_isas(), PROBE]
-    head = f"| sum | n | p | {' | '.join(names)} | fastest | of reading |"
-    body = "\n".join([head, "|---|--:|--:|" + "--:|" * len(names) + "---|--:|", *rows])
-    return f"""# Instruction sets on this processor
-
-`python -m bench.instruction_sets --store`; {processor()}. Logistic loss, Mallows weights, one
-thread. Gigabytes of X a second of CPU time, in pieces of 4 MB from memory, in turn with a probe
-that reads them and does nothing else. "Fastest" names the instruction set, and the last column its
-share of the probe. The library takes the first one of the columns.
-
-{body}
-"""
-
-
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.instruction_sets", description=__doc__)
-    parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args(argv)
-    rows = []
-    for n, p in SHAPES:
-        for what, found in measured((n, p), arguments.rounds):
-            rates = " | ".join(f"{rate:.1f}" for rate in found.values())
+def compared(asked: argparse.Namespace) -> Iterator[Block]:
+    yield f"{processor()}. The library takes the first one of the columns."
+    for n, p in SHAPES[: 1 if asked.quick else None]:
+        for what, found in measured((n, p), asked.runs):
             best = max(records._available_isas(), key=lambda isa: found[isa])
-            share = found[best] / found[PROBE]
-            rows.append(f"| {what} | {n:,} | {p} | {rates} | {best} | {share:.2f} |")
-            print(rows[-1], flush=True)
-    text = page(rows)
-    if arguments.store:
-        keep(STORED, text)
-    return 0
+            rates = {name: f"{rate:.1f}" for name, rate in found.items()}
+            yield {"sum": what, "n": n, "p": p, **rates, "fastest": best,
+                   "of reading": f"{found[best] / found[PROBE]:.2f}"}  # fmt: skip
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main = study("kernels-zen4", compared, __doc__, runs=3)

@@ -1,37 +1,38 @@
-"""The record kernels against the limits of this machine, on one thread and on two.
+"""Kernels at the machine's limit, on one thread and on two
 
-    python -m bench limits               print the table
-    python -m bench limits --store       and write it to bench/results/kernels.md
-    python -m bench limits --targets     ours and the limits alone, two threads, many rounds: for a
-                                         machine whose neighbours leave it few quiet moments
+Logistic loss, Mallows weights.  The limits are measured in alternation with each case: reading the
+same X and nothing else (from the cache where it fits), and a compute-bound `dsyrk` of the BLAS on
+as many threads.  A fraction compares best rounds, because a neighbour's traffic only ever slows a
+round down; one above 1 means that the limit was never measured undisturbed.
+References are multiples of our time. They are given the weights of the records, ours computes
+them; tabmat's `sandwich` is given the curvature, too; scikit-learn's and glum's Hessians come with
+their gradients. "float32" is the same gradient of X stored in single precision (below 1: faster).
+JAX's functions are compiled before they are timed, in double precision, on arrays that it holds
+already; it uses all CPUs in the rows of one thread, too.
 
-Every case is measured in alternation with its limit and with the references, on the same data:
-logistic loss, Mallows weights.  Ratios compare the best round of each: a neighbour's traffic only
-ever slows a round down.
+With `--only targets` there are ours and the limits alone, on two threads, for machines whose
+neighbours leave few quiet moments: give it `--runs 25`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench import limits
-from bench.harness import processor
+from bench.harness import one_blas_thread, processor
 from bench.kernels import references
-from bench.stored import keep
+from bench.study import Block, study
 from bench.table import seconds_text
 from dpfast.kernels import records
 
 Array = NDArray[np.float64]
-STORED = Path(__file__).with_name("results") / "kernels.md"
 
 FULL = [(1_000, 5), (10_000, 10), (100_000, 10), (1_000_000, 10), (1_000_000, 50), (200_000, 200)]
 QUICK = [(1_000, 5), (20_000, 50)]
@@ -140,128 +141,65 @@ def cases(
     )  # fmt: skip
 
 
-def targets(rows: list[Case]) -> Iterator[tuple[str, str, str, bool]]:
+def targets(rows: list[Case]) -> Iterator[Block]:
     """What was aimed at with two threads, where, what was reached, and whether that is enough."""
+
+    def told(where: str, aim: str, reached: str, met: bool) -> Block:
+        return {"case": where, "target": aim, "reached": reached, "met": "yes" if met else "NO"}
+
+    def share(where: str, what: str, least: float, reached: float) -> Block:
+        return told(where, f">= {least:.2f} of {what}", f"{reached:.2f}", reached >= least)
+
     for row in rows:
+        where, large = f"{row.what}, {row.n:,} x {row.p}", 8 * row.n * row.p > BEYOND_CACHE
         if row.threads != 2:
             continue
-        where = f"{row.what}, {row.n:,} x {row.p}"
         if row.what == "gradient":
-            if 8 * row.n * row.p > BEYOND_CACHE:
-                yield where, ">= 0.90 of reading", f"{row.reading:.2f}", row.reading >= 0.90
-            if row.shape == (100_000, 10):
-                yield where, ">= 0.50 of reading", f"{row.reading:.2f}", row.reading >= 0.50
+            if large or row.shape == (100_000, 10):
+                yield share(where, "reading", 0.90 if large else 0.50, row.reading)
             if row.shape == (1_000, 5):
-                yield where, "<= 4 us", seconds_text(row.seconds), row.seconds <= 4e-6
+                yield told(where, "<= 4 us", seconds_text(row.seconds), row.seconds <= 4e-6)
         if row.what == "Hessian":
             if row.p >= 50:
-                aim = 0.85 if row.p >= 200 else 0.65
-                yield where, f">= {aim:.2f} of dsyrk", f"{row.dsyrk:.2f}", row.dsyrk >= aim
-            elif 8 * row.n * row.p > BEYOND_CACHE:
-                yield where, ">= 0.60 of reading", f"{row.reading:.2f}", row.reading >= 0.60
+                yield share(where, "dsyrk", 0.85 if row.p >= 200 else 0.65, row.dsyrk)
+            elif large:
+                yield share(where, "reading", 0.60, row.reading)
             if "tabmat" in row.ratios:
                 ratio = row.ratios["tabmat"]
-                yield where, "ahead of tabmat", f"{ratio:.1f}x", ratio > 1.0
+                yield told(where, "ahead of tabmat", f"{ratio:.1f}x", ratio > 1.0)
         if row.what == "all three" and row.p >= 50:
             cost = 1.0 / (row.ratios["Hessian alone"] + row.ratios["meat alone"])
-            yield where, "<= 1.10 of two Grams", f"{cost:.2f}", cost <= 1.10
+            yield told(where, "<= 1.10 of two Grams", f"{cost:.2f}", cost <= 1.10)
 
 
-def _number(value: float, digits: str) -> str:
-    return "-" if value != value else format(value, digits)
+NAMES = ("NumPy", "scikit-learn", "glum", "tabmat", "JAX", "float32", "Hessian alone", "meat alone")
 
 
-def table(rows: list[Case]) -> str:
-    """Markdown; times of references are multiples of ours."""
-    names = ["NumPy", "scikit-learn", "glum", "tabmat", "JAX", "float32"]
-    names += ["Hessian alone", "meat alone"]
-    head = ["sum", "n", "p", "threads", "time", "GB/s limit", "of it", "GF/s limit", "of it"]
-    head += names
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|--:" * (len(head) - 1) + "|"]
-    for row in rows:
-        cells = [
-            row.what, f"{row.n:,}", str(row.p), str(row.threads), seconds_text(row.seconds),
-            _number(row.gigabytes, ".0f"), _number(row.reading, ".2f"),
-            _number(row.gigaflops, ".0f"), _number(row.dsyrk, ".2f"),
-        ]  # fmt: skip
-        cells += [f"{row.ratios[name]:.2f}" if name in row.ratios else "-" for name in names]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def cells_of(row: Case) -> dict[str, Any]:
+    """Times of references are multiples of ours."""
+    return {
+        "sum": row.what, "n": row.n, "p": row.p, "threads": row.threads,
+        "time": seconds_text(row.seconds), "GB/s limit": row.gigabytes, "of it": row.reading,
+        "GF/s limit": row.gigaflops, "of that": row.dsyrk,
+        **{name: f"{row.ratios[name]:.2f}" if name in row.ratios else "-" for name in NAMES},
+    }  # fmt: skip
 
 
-def target_table(rows: list[Case]) -> str:
-    lines = ["| case | target | reached | met |", "|---|---|--:|---|"]
-    lines += [
-        f"| {where} | {aim} | {reached} | {'yes' if met else 'NO'} |"
-        for where, aim, reached, met in targets(rows)
-    ]
-    return "\n".join(lines)
-
-
-def page(rows: list[Case], loads: tuple[float, float]) -> str:
-    return f"""# Kernels at the machine's limit
-
-`python -m bench limits --store`. Logistic loss, Mallows weights, best rounds; {processor()},
-{os.cpu_count()} CPUs, {" ".join(records._available_isas())}; load average {loads[0]:.2f} before and
-{loads[1]:.2f} after (the benchmark itself makes up to 2).
-
-The limits are measured in alternation with each case: reading the same X and nothing else (from
-the cache where it fits), and a compute-bound `dsyrk` of the BLAS on as many threads. A fraction
-compares best rounds; one above 1 means that the limit was never measured undisturbed.
-References are multiples of our time. They are given the weights of the records, ours computes
-them; tabmat's `sandwich` is given the curvature, too; scikit-learn's and glum's Hessians come with
-their gradients. "float32" is the same gradient of X stored in single precision (below 1: faster).
-JAX's functions are compiled before they are timed, in double precision, on arrays that it holds
-already; it uses all CPUs in the rows of one thread, too.
-
-## Targets (two threads)
-
-{target_table(rows)}
-
-## Measured
-
-{table(rows)}
-"""
-
-
-def _blas_threads(threads: int) -> AbstractContextManager[object]:
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return nullcontext()
-    limiter: AbstractContextManager[object] = threadpool_limits(limits=threads)
-    return limiter
-
-
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench limits", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes, few rounds")
-    parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
-    parser.add_argument("--targets", action="store_true", help="ours and the limits alone")
-    parser.add_argument("--rounds", type=int, help="default 9; with --targets 25, with --quick 3")
-    arguments = parser.parse_args(argv)
-    usual = 3 if arguments.quick else 25 if arguments.targets else 9
-    rounds = usual if arguments.rounds is None else arguments.rounds
-    if arguments.targets and arguments.store:
-        parser.error("--store keeps the whole table: leave out --targets.")
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
     references.load()  # so that their threads can be limited from the first case on
-    before = os.getloadavg()[0]
     rows: list[Case] = []
-    for shape in QUICK if arguments.quick else FULL:
-        for threads in (2,) if arguments.targets else (1, 2):
-            with _blas_threads(threads):
-                for case in cases(shape, threads, rounds, alone=arguments.targets):
-                    rows.append(case)
-                    print(table([case]).splitlines()[-1], flush=True)
-    if arguments.targets:
-        print(target_table(rows))
-        return 0
-    text = page(rows, (before, os.getloadavg()[0]))
-    print(text)
-    if arguments.store:
-        keep(STORED, text)
-    return 0
+    for shape, threads in product(QUICK if asked.quick else FULL, (1, 2)):
+        if threads == 1 and asked.only:
+            continue
+        with one_blas_thread(threads):
+            for case in cases(shape, threads, asked.runs, alone=bool(asked.only)):
+                rows.append(case)
+                yield cells_of(case)
+    yield from targets(rows)
+    yield (
+        f"{processor()}, {os.cpu_count()} CPUs, {' '.join(records._available_isas())}; load "
+        f"average {os.getloadavg()[0]:.2f} at the end (the benchmark itself makes up to 2)."
+    )
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main = study("limits", measured, __doc__, runs=9, quick=3)

@@ -1,6 +1,4 @@
-"""Noise of default fits beside that of one shot: all of mu on one mean of scores, at its place.
-
-    python -m bench.one_shot [--runs 40] [--budgets 1] [--only LOSS] [--store]
+"""Noise of default fits beside that of one shot: all of mu on one mean of scores, at its place
 
 *One shot*: at the exact estimate, with the exact curvature, scores are held to the norm that is
 best for them, and their mean has the Gaussian noise of all of mu: least root of squared noise and
@@ -12,23 +10,23 @@ Noise is seeded: a simulation.
 
 from __future__ import annotations
 
+import argparse
 import math
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
-from bench.rivals.tables import options, store
+from bench.study import Block, study
 from bench.tables import exact
 from dpfast.models import resolve_loss
 
-RESULTS = Path(__file__).parent / "results" / "one_shot.md"
 Array = NDArray[np.float64]
 Rng = np.random.Generator
 
-SIZES = (500, 2_000, 10_000, 50_000)
+SIZES, LOSSES = (500, 2_000, 10_000, 50_000), ("least-squares", "log-cosh", "logistic")
 SLOPES = np.array([1.0, -0.5, 0.5, 0.0, 0.0])
 
 DESIGNS: dict[str, Callable[[Rng, int], Array]] = {
@@ -39,7 +37,6 @@ DESIGNS: dict[str, Callable[[Rng, int], Array]] = {
     "lognormal": lambda rng, n: np.exp(rng.normal(size=(n, 5))),
     "t2": lambda rng, n: rng.standard_t(2.0, size=(n, 5)),
 }
-LOSSES = ("least-squares", "log-cosh", "logistic")
 
 
 def drawn(rng: Rng, n: int, design: str, loss: str) -> tuple[Array, Array]:
@@ -73,9 +70,9 @@ def one_shot(scores: Array, rows: Array, curved: Array, mu: float) -> float:
     return math.sqrt(found)
 
 
-def compared(design: str, loss: str, n: int, mu: float, runs: int) -> tuple[float, float, float]:
+def compared(design: str, loss: str, n: int, mu: float, runs: int) -> str:
     """Noise over one shot, the total over sampling, and the part of fits that warn."""
-    noises, shots, spreads, warned = [], [], [], 0
+    squares, warned = [], 0
     for seed in range(runs):
         X, y = drawn(np.random.default_rng([seed, n]), n, design, loss)
         noise = dpfast.SeededNoise(seed)
@@ -89,31 +86,19 @@ def compared(design: str, loss: str, n: int, mu: float, runs: int) -> tuple[floa
         rows = np.linalg.solve(root, rows.T).T
         scores = used._score_at(y, eta, scale or 1.0)[:, None] * rows
         away = root.T @ (fit.params - own)
-        noises.append(float(away @ away))
-        shots.append(one_shot(scores, rows, curved, mu) ** 2)
-        spreads.append(float(np.einsum("ij,ij->", scores, scores)) / n**2)
+        shot, spread = one_shot(scores, rows, curved, mu) ** 2, np.sum(scores**2) / n**2
+        squares.append((away @ away, shot, spread))
         warned += bool(fit.warnings)
-    noise, shot, sampling = (math.sqrt(np.mean(one)) for one in (noises, shots, spreads))
-    return noise / shot, math.hypot(noise, sampling) / sampling, warned / runs
+    noise, shot, sampling = np.sqrt(np.mean(squares, axis=0))
+    total = math.hypot(noise, sampling) / sampling
+    return f"{noise / shot:.2f}, total {total:.2f}, warned {warned / runs:.2f}"
 
 
-def main() -> None:
-    asked = options("bench.one_shot", __doc__, 40, (1.0,)).parse_args()
-    names = " | ".join(DESIGNS)
-    lines = [f"| loss | n | mu | {names} |", "|---" * (3 + len(DESIGNS)) + "|"]
-    for mu in asked.budgets:
-        for loss in LOSSES:
-            if asked.only not in loss:
-                continue
-            for n in SIZES:
-                cells = []
-                for design in DESIGNS:
-                    noise, total, warned = compared(design, loss, n, mu, asked.runs)
-                    cells.append(f"{noise:.2f}, total {total:.2f}, warned {warned:.2f}")
-                lines.append(f"| {loss} | {n:,} | {mu:g} | {' | '.join(cells)} |")
-                print(lines[-1], flush=True)
-    store("bench.one_shot", asked, RESULTS, "\n".join(lines))
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
+    for loss, n in product(LOSSES, SIZES[: 1 if asked.quick else None]):
+        if asked.only in loss:
+            cells = {design: compared(design, loss, n, 1.0, asked.runs) for design in DESIGNS}
+            yield {"loss": loss, "n": n, "mu": 1.0} | cells
 
 
-if __name__ == "__main__":
-    main()
+main = study("one_shot", measured, __doc__, runs=20)

@@ -1,32 +1,30 @@
-"""Default fits against reading the records once, scikit-learn and statsmodels, paired, in one run.
+"""Few reads of the records: default fits against reading them once, and peers
 
-    python -m bench passes               print the table
-    python -m bench passes --store       and write it to bench/results/passes.md
-    python -m bench passes --quick       small tables, printed only
-
-Every fit has intervals.  Processor time of this process on one thread, median of the rounds, in
-which the calls take turns on the same data.
+Log-cosh and logistic fits with intervals by the default method (mu = 1, exact noise) beside
+Newton's fixed steps, scikit-learn's `LogisticRegression` (for log-cosh of a response that is cut in
+two) and statsmodels' `OLS` with standard errors, which is given the constant column ready made.
+Processor time on one thread, median of rounds in which all take turns; in brackets how many times
+as long as the default fit. "Of reading X" is the default fit over reading X once and doing nothing
+else.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
 from bench import limits
-from bench.harness import Call, interleaved, processor
-from bench.stored import keep
+from bench.harness import Call, interleaved, one_blas_thread, processor
+from bench.study import Block, study
 
 Array = NDArray[np.float64]
-STORED = Path(__file__).with_name("results") / "passes.md"
 
 #: Records, columns of X, and least times as fast as LogisticRegression, as statsmodels' OLS with
 #: standard errors, and as Newton's fixed steps, that are asked for; most times reading X.
@@ -37,25 +35,7 @@ TARGETS: tuple[tuple[int, int, tuple[float | None, ...]], ...] = (
     (1_000, 5, (None, None, 1.0, None)),
 )
 LOSSES = "logistic", "log-cosh"
-HEAD = (
-    "| loss | n | columns | default fit | of reading X | Newton's fixed steps | LogisticRegression "
-    "| OLS | asked for |\n|---|--:|--:|--:|--:|--:|--:|--:|---|"
-)
-
-
-class Row(NamedTuple):
-    """Seconds of one case; None where the library is not installed."""
-
-    loss: str
-    n: int
-    p: int
-    targets: tuple[float | None, ...]
-    seconds: dict[str, float]
-
-    def ratio(self, name: str) -> float | None:
-        """Time of another call over that of the default fit."""
-        other = self.seconds.get(name)
-        return None if other is None else other / self.seconds["default"]
+PEERS = "LogisticRegression", "OLS", "newton"
 
 
 def table_of(n: int, p: int, loss: str) -> tuple[Array, Array]:
@@ -100,7 +80,10 @@ def calls_of(X: Array, y: Array, loss: str) -> dict[str, Call]:
     return calls
 
 
-def measured(n: int, p: int, loss: str, targets: tuple[float | None, ...], rounds: int) -> Row:
+def row(
+    n: int, p: int, loss: str, targets: tuple[float | None, ...], rounds: int
+) -> dict[str, Any]:
+    """Times, and in brackets how many times that of the default fit."""
     X, y = table_of(n, p, loss)
     calls, reading = calls_of(X, y, loss), limits.reading(X, 1)
     if reading is not None:
@@ -108,72 +91,33 @@ def measured(n: int, p: int, loss: str, targets: tuple[float | None, ...], round
     seconds = interleaved(calls, rounds=rounds, clock=time.process_time)
     if reading is not None:  # small tables are read again and again in one call
         seconds["reading"] *= X.nbytes / reading.work
-    return Row(loss, n, p, targets, seconds)
-
-
-def milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{1e3 * seconds:.3g} ms"
-
-
-def line(row: Row) -> str:
-    """Times, and in brackets how many times that of the default fit."""
+    ratios = {name: other / seconds["default"] for name, other in seconds.items()}
+    asked = {
+        name: f"{name} {least:g}: {'met' if ratios[name] >= least else 'missed'}"
+        for name, least in zip(PEERS, targets, strict=False)
+        if least is not None and name in ratios
+    }
+    if targets[3] is not None and "reading" in ratios:
+        met = "met" if 1.0 / ratios["reading"] <= targets[3] else "missed"
+        asked["reading"] = f"reading {targets[3]:g}: {met}"
 
     def other(name: str) -> str:
-        ratio = row.ratio(name)
-        return "-" if ratio is None else f"{milliseconds(row.seconds[name])} ({ratio:.2f})"
+        return f"{1e3 * seconds[name]:.3g} ms ({ratios[name]:.2f})" if name in seconds else "-"
 
-    once = row.ratio("reading")
-    names = "LogisticRegression", "OLS", "newton"
-    asked = []
-    for name, least in zip(names, row.targets[:3], strict=True):
-        ratio = row.ratio(name)
-        if least is not None and ratio is not None:
-            asked.append(f"{name} {least:g}: {'met' if ratio >= least else 'missed'}")
-    most = row.targets[3]
-    if most is not None and once is not None:
-        asked.append(f"reading {most:g}: {'met' if 1.0 / once <= most else 'missed'}")
-    return (
-        f"| {row.loss} | {row.n:,} | {row.p} | {milliseconds(row.seconds['default'])} "
-        f"| {'-' if once is None else f'{1.0 / once:.2f}'} | {other('newton')} "
-        f"| {other('LogisticRegression')} | {other('OLS')} | {', '.join(asked) or '-'} |"
-    )
+    return {
+        "loss": loss, "n": n, "columns": p, "default fit": f"{1e3 * seconds['default']:.3g} ms",
+        "of reading X": f"{1.0 / ratios['reading']:.2f}" if "reading" in ratios else "-",
+        "Newton's fixed steps": other("newton"), **{name: other(name) for name in PEERS[:2]},
+        "asked for": ", ".join(asked.values()) or "-",
+    }  # fmt: skip
 
 
-def page(lines: list[str], rounds: int, loads: tuple[float, float]) -> str:
-    return f"""# Few reads of the records
-
-`python -m bench passes --store`: log-cosh and logistic fits with intervals by the default method
-(mu = 1, exact noise) beside Newton's fixed steps, scikit-learn's `LogisticRegression` (for log-cosh
-of a response that is cut in two) and statsmodels' `OLS` with standard errors, which is given the
-constant column ready made. Processor time on one thread, median of {rounds} rounds in which all
-take turns; in brackets how many times as long as the default fit. "Of reading X" is the default fit
-over reading X once and doing nothing else. {processor()}, {os.cpu_count()} CPUs, load
-average {loads[0]:.2f} before and {loads[1]:.2f} after.
-
-{HEAD}
-""" + "\n".join([*lines, ""])
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
+    with one_blas_thread():
+        for n, p, targets in TARGETS[2 if asked.quick else 0 :]:
+            for loss in LOSSES:
+                yield row(n, p, loss, targets, asked.runs)
+    yield f"{processor()}, {os.cpu_count()} CPUs, load average {os.getloadavg()[0]:.2f} at the end."
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench passes", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--quick", action="store_true", help="small tables, printed only")
-    parser.add_argument("--store", action="store_true")
-    options = parser.parse_args(arguments)
-    before, lines = os.getloadavg()[0], []
-    try:
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(1)
-    except ImportError:
-        print("threadpoolctl is not installed: set OPENBLAS_NUM_THREADS=1", file=sys.stderr)
-    print(HEAD, flush=True)
-    for n, p, targets in TARGETS[2 * options.quick :]:
-        for loss in LOSSES:
-            lines.append(line(measured(n, p, loss, targets, options.rounds)))
-            print(lines[-1], flush=True)
-    if options.store and not options.quick:
-        text = page(lines, options.rounds, (before, os.getloadavg()[0]))
-        keep(STORED, text)
-    return 0
+main = study("passes", measured, __doc__, runs=9, quick=3)

@@ -1,46 +1,28 @@
-"""Forecasts beside fits: how far what a plan expects is from the median width of fits.
-
-    python -m bench.planned [--fits 20] [--only NAME] [--store]
+"""Forecasts beside fits: how far what a plan expects is from the median width of fits
 
 Cells of the grid of ``bench.arrival`` whose scale is known to nobody, with nothing declared, by
-least squares and by each cell's own loss.  *Expected*: of ``dpfast.plan`` with a public table as
-pilot (another draw of the same design, of 4,000 rows) and from public numbers alone
-(``n``, ``p`` and ``mu``; a synthetic pilot, which is only right for covariates that are
-independent and normal), over the median of the widest slope's interval in private fits.  Noise is
-seeded: a simulation.
+least squares and by each cell's own loss.  *Like a public table*: expected by ``dpfast.plan`` with
+a public table as pilot (another draw of the same design, of 4,000 rows), over the median of the
+widest slope's interval in private fits; *from numbers alone*: from ``n``, ``p`` and ``mu`` (a
+synthetic pilot, which is only right for covariates that are independent and normal).
+Noise is seeded: a simulation.
 """
 
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
 import dpfast
 from bench.arrival.designs import Cell, simulate
 from bench.arrival.grid import grid_cells
-from bench.stored import keep
+from bench.study import Block, study
 from dpfast.errors import DpfastError
 
-RESULTS = Path(__file__).parent / "results" / "planned.md"
-
-#: Rows of the public table.
-PUBLIC = 4000
-
-#: Records of a cell at most, so that all take minutes; every so many-th cell.
-LARGEST, EVERY = 60_000, 7
-
-#: How near a forecast has to be, in most cells and in all.
-NEAR, FAR, MOST = 0.10, 0.25, 0.8
-
-HEAD = (
-    "| design | loss | n | p | mu | n mu | like a public table | from numbers alone | warned |\n"
-    + 9 * "|---"
-    + "|"
-)
+#: Rows of the public table; records of a cell at most, so that all take minutes; every so many-th.
+PUBLIC, LARGEST, EVERY = 4000, 60_000, 7
 
 
 def cells() -> Iterator[Cell]:
@@ -66,53 +48,38 @@ def median_width(cell: Cell, fits: int) -> tuple[float, float]:
 
 def forecasts(cell: Cell) -> tuple[float, float]:
     """Expected width of the widest slope, from a public table and from numbers alone."""
-    rng = np.random.default_rng(10**6)
     public = cell._replace(n=PUBLIC)
-    X, y, _ = simulate(rng, public, **dict(cell.options))
+    X, y, _ = simulate(np.random.default_rng(10**6), public, **dict(cell.options))
     rate = float(np.clip(np.mean(y), 0.001, 0.999)) if cell.loss == "logistic" else 0.5
     like = dpfast.plan(cell.n, loss=cell.loss, privacy=cell.mu, pilot=(X, y))
     alone = dpfast.plan(cell.n, cell.p, cell.loss, privacy=cell.mu, rate=rate)
     return like.width, alone.width
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print the table, and store it if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fits", type=int, default=20, help="a cell")
-    parser.add_argument("--only", default="", help="cells whose name or loss contains this")
-    parser.add_argument("--store", action="store_true")
-    options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore")
-    lines, ratios = [HEAD], []
-    print(HEAD, flush=True)
-    for cell in cells():
-        if options.only not in f"{cell.name} {cell.loss}":
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
+    ratios = []
+    for cell in [*cells()][: 4 if asked.quick else None]:
+        if asked.only not in f"{cell.name} {cell.loss}":
             continue
-        head = f"| {cell.name} | {cell.loss} | {cell.n:,} | {cell.p} | {cell.mu:.3g} "
-        head += f"| {cell.n * cell.mu:,.0f} "
         try:
             expected = forecasts(cell)
-            width, warned = median_width(cell, options.fits)
+            width, warned = median_width(cell, asked.runs)
         except DpfastError as error:
-            lines.append(f"{head}| {type(error).__name__} | | |")
-        else:
-            like, alone = (1.0 if value == width else value / width for value in expected)
-            ratios.append(like)
-            lines.append(f"{head}| {like:.2f} | {alone:.2f} | {warned:.2f} |")
-        print(lines[-1], flush=True)
+            yield f"{cell.name}, {cell.loss}, n = {cell.n:,}: {type(error).__name__}."
+            continue
+        like, alone = (1.0 if value == width else value / width for value in expected)
+        ratios.append(like)
+        yield {
+            "design": cell.name, "loss": cell.loss, "n": cell.n, "p": cell.p, "mu": cell.mu,
+            "n mu": round(cell.n * cell.mu), "like a public table": like,
+            "from numbers alone": alone, "warned": warned,
+        }  # fmt: skip
     off = np.abs(np.array(ratios) - 1.0)
-    said = (
-        f"Like a public table: within {NEAR:.0%} in {np.mean(off <= NEAR):.0%} of {len(off)} cells "
-        f"(asked: {MOST:.0%}), within {FAR:.0%} in {np.mean(off <= FAR):.0%}; the worst is "
+    yield (
+        f"Like a public table: within 10% in {np.mean(off <= 0.1):.0%} of {len(off)} cells (asked: "
+        f"80%), within 25% in {np.mean(off <= 0.25):.0%}; the worst is "
         f"{max(ratios, key=lambda r: abs(np.log(r))):.2f} times."
     )
-    print(said)
-    if options.store:
-        text = f"# Forecasts beside fits\n\n{__doc__.partition('[--store]')[2].strip()}\n\n"
-        command = f"`python -m bench.planned --fits {options.fits} --store`\n\n"
-        keep(RESULTS, text + command + "\n".join([*lines, "", said]) + "\n")
-    return 0
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+main = study("planned", measured, __doc__, runs=20)

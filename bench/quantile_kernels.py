@@ -1,27 +1,26 @@
-"""Kernels of the smoothed quantile against NumPy, the logistic loss and the limits of the machine.
+"""Kernels of the smoothed quantile against NumPy, the logistic loss and the limits of the machine
 
-    python -m bench.quantile_kernels [--quick]
-
-Stored as ``bench/results/quantile-kernels.md``: one thread, best rounds in alternation.
+One thread, Mallows weights, best rounds in alternation. The limit of a score alone is reading X and
+y, that of matrices a compute-bound `dsyrk` of their multiplications. NumPy is given one thread.
+Parts above 1 are those of a round in which the limit had neighbours: its best was not its best.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from bench import limits
-from bench.stored import keep
+from bench.study import Block, study
 from bench.table import seconds_text
 from dpfast.kernels import records
 from dpfast.models.losses import Logistic
 from dpfast.models.quantile import NarrowQuantile, Quantile
 
-RESULTS = Path(__file__).parent / "results"
 SIZES = [(1_000, 5), (100_000, 10), (1_000_000, 10), (100_000, 50)]
 WANTED = {"score": 1, "score, curvature": 3, "score, curvature, meat": 7}
 LOSSES = {"one bandwidth": Quantile(0.9, 0.1), "two bandwidths": NarrowQuantile(0.9, 0.3)}
@@ -41,7 +40,7 @@ def numpy_sums(loss: Any, X: np.ndarray, y: np.ndarray, theta: np.ndarray, want:
     return found
 
 
-def row(name: str, n: int, p: int, what: str, rounds: int) -> str:
+def row(name: str, n: int, p: int, what: str, rounds: int) -> dict[str, Any]:
     """One line of the table."""
     rng = np.random.default_rng([n, p])
     X, theta = rng.normal(size=(n, p)), rng.normal(size=p) / p**0.5
@@ -64,38 +63,16 @@ def row(name: str, n: int, p: int, what: str, rounds: int) -> str:
     best = {key: min(each) for key, each in limits.rounds_of(calls, rounds=rounds).items()}
     work = matrices * n * p * (p + 1) if matrices else X.nbytes + y.nbytes
     part = "-" if limit is None else f"{work / limit.work * best['limit'] / best['ours']:.2f}"
-    cells = [name, f"{n:,}", str(p), what, seconds_text(best["ours"])]
-    cells += [f"{best[key] / best['ours']:.2f}" for key in ("NumPy", "logistic")]
-    return "| " + " | ".join([*cells, part]) + " |"
+    return {
+        "bandwidths": name, "n": n, "p": p, "sums": what, "time": seconds_text(best["ours"]),
+        "NumPy / ours": f"{best['NumPy'] / best['ours']:.2f}",
+        "logistic / ours": f"{best['logistic'] / best['ours']:.2f}", "of the limit": part,
+    }  # fmt: skip
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="3 rounds, nothing stored")
-    options = parser.parse_args(arguments)
-    headings = (
-        "bandwidths", "n", "p", "sums", "time", "NumPy / ours", "logistic / ours", "of the limit",
-    )  # fmt: skip
-    lines = [
-        "# Kernels of the smoothed quantile",
-        "",
-        "`python -m bench.quantile_kernels`: one thread, Mallows weights, best rounds in "
-        "alternation. The limit of a score alone is reading X and y, that of matrices a "
-        "compute-bound `dsyrk` of their multiplications. NumPy is given one thread. Parts above 1 "
-        "are those of a round in which the limit had neighbours: its best was not its best.",
-        "",
-        "| " + " | ".join(headings) + " |",
-        "|---" * len(headings) + "|",
-    ]
-    for n, p in SIZES:
-        for what in WANTED:
-            for name in LOSSES:
-                lines.append(row(name, n, p, what, 3 if options.quick else 40))
-                print(lines[-1], file=sys.stderr, flush=True)
-    if not options.quick:
-        keep(RESULTS / "quantile-kernels.md", "\n".join(lines) + "\n")
-    return 0
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
+    for (n, p), what, name in product(SIZES[: 1 if asked.quick else None], WANTED, LOSSES):
+        yield row(name, n, p, what, asked.runs)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main = study("quantile-kernels", measured, __doc__, runs=40, quick=3)

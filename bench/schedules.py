@@ -1,27 +1,23 @@
-"""How the default number of steps and budget schedule were chosen, on eight designs.
+"""How the default number of steps and budget schedule were chosen, on eight designs
 
-    python -m bench.schedules [--fits 60] [--quick]
-
-For each design and setting: root mean square distance of the private estimate from the
-non-private one, relative to the one-shot reference ``(2B/(n mu)) ||H^-1||_F`` (all the budget on
-one gradient at the solution).  Prints the table and stores it as ``bench/results/schedules.md``.
+Total mu = 1, intervals bought.  For each design and setting (steps, ratio, uniform share): root
+mean square distance of the private estimate from the non-private one, relative to the one-shot
+reference ``(2B/(n mu)) ||H^-1||_F``, all the budget on one gradient at the solution.  *Worst* is
+the largest ratio to the best setting of a design.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import sys
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 
 import dpfast
-from bench.stored import keep
+from bench.study import Block, pooled, study
 from dpfast.models import Mallows, Objective, resolve_loss
-
-RESULTS = Path(__file__).parent / "results"
+from dpfast.optimize import Geometric, Newton
 
 #: name -> (p with intercept, n, correlation of neighbours, heavy tails, loss, intercept)
 DESIGNS = {
@@ -34,7 +30,6 @@ DESIGNS = {
     "logistic p=10 n=10000, rare event": (10, 10_000, 0.0, False, "logistic", -3.0),
     "logistic p=20 n=20000, correlated": (20, 20_000, 0.8, False, "logistic", 0.5),
 }
-
 SETTINGS = [None, *itertools.product((6, 8, 10, 12), (2.0, 5.0, 10.0), (0.1, 0.3))]
 
 
@@ -53,14 +48,14 @@ def simulate(design: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, t + (rng.standard_t(3, size=n) if heavy else rng.normal(size=n))
 
 
-def run(design: str, seeds: range) -> np.ndarray:
-    """Squared distances (seed, setting) in units of the squared one-shot reference."""
+def distances(design: str, runs: int) -> np.ndarray:
+    """Root mean square distances by setting, in units of the one-shot reference."""
     p, n, _, _, loss, _ = DESIGNS[design]
     scale = None if loss == "logistic" else 1.0
     objective = Objective(resolve_loss(loss), Mallows(p**0.5), p - 1, scale=scale)
     asked = Objective(loss, Mallows(p**0.5), scale=scale)
     rows = []
-    for seed in seeds:
+    for seed in range(runs):
         X, y = simulate(design, seed)
         plain = dpfast.nonprivate_fit(X, y, asked)
         A = np.column_stack([np.ones(n), X])
@@ -69,65 +64,27 @@ def run(design: str, seeds: range) -> np.ndarray:
         curvature = objective.loss.psi_prime(t if loss == "logistic" else y - t)
         inverse = np.linalg.inv((A.T * (weight * curvature)) @ A / n)
         reference = 2.0 * objective.score_bound / n * np.linalg.norm(inverse)
-        row = []
-        for setting in SETTINGS:
-            method = dpfast.optimize.Newton()
-            if setting is not None:
-                steps, ratio, share = setting
-                method = dpfast.optimize.Newton(
-                    steps=steps, schedule=dpfast.optimize.Geometric(ratio, share)
-                )
+        records, row = dpfast.records(X, y, threads=1), []
+        for one in SETTINGS:
+            method = Newton() if one is None else Newton(steps=one[0], schedule=Geometric(*one[1:]))
             fit = dpfast.fit(
-                dpfast.records(X, y, threads=1),
-                None,
-                asked,
-                privacy=1.0,
-                method=method,
+                records, None, asked, privacy=1.0, method=method, standardize=False,
                 noise=dpfast.SeededNoise(seed),
-                standardize=False,
-            )
+            )  # fmt: skip
             row.append(float(((fit.params - plain.params) ** 2).sum()) / reference**2)
         rows.append(row)
-    return np.array(rows)
+    return np.sqrt(np.mean(rows, axis=0))
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fits", type=int, default=60)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="6 fits, nothing stored")
-    options = parser.parse_args(arguments)
-    fits = 6 if options.quick else options.fits
-    halves = [range(0, fits // 2), range(fits // 2, fits)]
-    table = {}
-    with ProcessPoolExecutor(options.processes) as pool:
-        for design in DESIGNS:
-            parts = list(pool.map(run, [design] * 2, halves))
-            table[design] = np.sqrt(np.concatenate(parts).mean(axis=0))
-            print(design, table[design].round(2), file=sys.stderr, flush=True)
-    ratios = np.array(list(table.values()))
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
+    designs = [design for design in DESIGNS if asked.only in design]
+    designs = designs[:2] if asked.quick else designs
+    ratios = np.array([*pooled(distances, [(design, asked.runs) for design in designs])])
     worst = (ratios / ratios.min(axis=1, keepdims=True)).max(axis=0)
-    lines = [
-        "# Steps and schedules",
-        "",
-        f"`python -m bench.schedules --fits {fits}`: total mu = 1, intervals bought. Root "
-        "mean square distance from the non-private estimate, in units of the one-shot reference. "
-        "`worst` is the largest ratio to the best setting of a design.",
-        "",
-        "| steps, ratio, uniform share | " + " | ".join(table) + " | worst |",
-        "|---" * (len(table) + 2) + "|",
-    ]
     for i in np.argsort(worst):
         name = "**default**" if SETTINGS[i] is None else ", ".join(map(str, SETTINGS[i]))
-        cells = [f"{value:.2f}" for value in ratios[:, i]] + [f"{worst[i]:.2f}"]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if not options.quick:
-        RESULTS.mkdir(exist_ok=True)
-        keep(RESULTS / "schedules.md", text)
-    return 0
+        cells = dict(zip(designs, ratios[:, i], strict=True))
+        yield {"steps, ratio, uniform share": name} | cells | {"worst": worst[i]}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main = study("schedules", measured, __doc__, runs=60, quick=2)

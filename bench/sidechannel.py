@@ -1,27 +1,25 @@
-"""CPU times by what the values are: what somebody who can time a call may learn.
+"""CPU times by kinds of values: what somebody who can time a call may learn
 
-    python -m bench.sidechannel [--quick] [--store]
-
-Every column of X and the response hold one kind of value, for each path through the code; measured
-in alternation, on one thread, in CPU time.  Stored as ``bench/results/sidechannel.md``, without a
-verdict: dpfast makes no promise about time, and the table says how much there is not to promise.
+Every cell of X and the response holds one kind of value, for each path through the code; measured
+in alternation, on one thread, in CPU time.  Milliseconds for ordinary values, for the others the
+ratio to them.  The table states and judges nothing.  dpfast makes no promise about time
+(``docs/privacy.md``): where a ratio is not 1, who can time the call learns something about the
+values.  Gradual underflow stays, because claim C11 needs it; searches behind the Curator take as
+many steps as they need.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 import dpfast
 from bench.harness import interleaved, processor
-from bench.rivals import literature
-from bench.stored import keep
-
-STORED = Path(__file__).with_name("results") / "sidechannel.md"
+from bench.study import Block, study
 
 P = 5
 TOTAL = dpfast.ApproxDP(1.0, 1e-6)
@@ -94,14 +92,6 @@ def quantiles(table: Table) -> object:
     )
 
 
-def perturbed(table: Table) -> object:
-    return literature.output_perturbation(
-        one_thread(table), None,
-        dpfast.Objective("log-cosh", weights=dpfast.Bounded(3.0), scale=1.0, ridge=0.1),
-        privacy=TOTAL, noise=noise(),
-    )  # fmt: skip
-
-
 PATHS: dict[str, Call] = {
     "fit, newton": fitted("log-cosh", "newton", scale=1.0),
     "fit, gradient-descent": fitted("log-cosh", "gradient-descent", scale=1.0),
@@ -114,7 +104,6 @@ PATHS: dict[str, Call] = {
     "release_functional": released,
     "release_parameter": parameter,
     "minimize, tukey": minimised,
-    "output_perturbation": perturbed,
 }
 
 
@@ -125,53 +114,16 @@ def tables(n: int) -> dict[str, Table]:
     return {kind: (change(X), change(y)) for kind, change in KINDS.items()}
 
 
-def measure(n: int, rounds: int) -> dict[str, dict[str, float]]:
-    """CPU seconds by path and kind."""
-    found = {}
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
+    n = 500 if asked.quick else 5_000
+    yield f"n = {n:,}, {P} columns, median of {asked.runs} rounds; {processor()}."
     for name, path in PATHS.items():
-        calls = {
-            kind: (lambda path=path, table=table: path(table)) for kind, table in tables(n).items()
-        }
-        found[name] = interleaved(calls, rounds=rounds, budget=0.0, clock=time.process_time)
-    return found
+        if asked.only in name:
+            kinds = {kind: partial(path, table) for kind, table in tables(n).items()}
+            times = interleaved(kinds, rounds=asked.runs, budget=0.0, clock=time.process_time)
+            usual = times.pop("ordinary")
+            ratios = {kind: f"{seconds / usual:.2f}" for kind, seconds in times.items()}
+            yield {"path": name, "ordinary, ms": f"{1e3 * usual:.2f}"} | ratios
 
 
-def page(found: dict[str, dict[str, float]], n: int, rounds: int) -> str:
-    kinds = list(KINDS)
-    lines = [
-        "# CPU times by kinds of values",
-        "",
-        f"`python -m bench.sidechannel --store`: n = {n:,}, {P} columns, one thread, median of",
-        f"{rounds} rounds in alternation; {processor()}. Milliseconds for ordinary values, for the",
-        "others the ratio to them. Every cell of X and y holds that kind.",
-        "",
-        "The table states and judges nothing. dpfast makes no promise about time",
-        "(`docs/privacy.md`): where a ratio is not 1, who can time the call learns something about",
-        "the values. Gradual underflow stays, because claim C11 needs it; searches behind the",
-        "Curator take as many steps as they need.",
-        "",
-        "| path | ordinary, ms | " + " | ".join(kinds[1:]) + " |",
-        "|" + "---|" * (len(kinds) + 1),
-    ]
-    for name, times in found.items():
-        usual = times["ordinary"]
-        ratios = " | ".join(f"{times[kind] / usual:.2f}" for kind in kinds[1:])
-        lines.append(f"| {name} | {1e3 * usual:.2f} | {ratios} |")
-    return "\n".join(lines) + "\n"
-
-
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="few records, few rounds")
-    parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
-    asked = parser.parse_args(argv)
-    n, rounds = (500, 1) if asked.quick else (5_000, 3)
-    text = page(measure(n, rounds), n, rounds)
-    print(text)
-    if asked.store:
-        keep(STORED, text)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+main = study("sidechannel", measured, __doc__, runs=3)

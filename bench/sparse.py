@@ -1,11 +1,12 @@
-"""Columns selected out of thousands, beside rivals, and coverage of coefficients of interest.
+"""Columns selected out of thousands, beside rivals, and coverage of coefficients of interest
 
-    python -m bench.sparse [--runs 200] [--quick]
-
-Prints two tables and stores them as ``bench/results/sparse.md``.  n = 20,000, errors of variance 1,
-ten columns that matter.  Designs: "near" has neighbours that correlate by .5, and coefficients of
-.1; "common" has a common factor, correlations of .3, and coefficients from .5 falling by a quarter;
-"rare" has indicators of 3 to 50%, and coefficients of .1 side by side.
+n = 20,000, errors of variance 1, ten columns that matter.  Designs: "near" has neighbours that
+correlate by .5, and coefficients of .1; "common" has a common factor, correlations of .3, and
+coefficients from .5 falling by a quarter; "rare" has indicators of 3 to 50%, and coefficients of .1
+side by side.  The first table has the distance of coefficients from the truth over that of least
+squares of the true columns (median), and how many of the ten were found (mean).  The second has
+coverage of 95% intervals of three coefficients of interest, which one call estimates, and their
+median width over that of least squares of the true columns and these.
 
 Rivals are told what their papers assume.  *Peeling* is noisy iterative hard thresholding (Cai, Wang
 and Zhang 2021) with the number of coefficients; *Frank-Wolfe* (Talwar, Thakurta and Zhang 2015)
@@ -19,20 +20,20 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 import dpfast
-from bench.counts import markdown
-from bench.stored import RESULTS, keep
+from bench.study import Block, study
 from dpfast.privacy.blackbox.sensitivity import choice_exponent
 
 N, TRUE = 20_000, 10
-#: Data sets of a row of the first table.
+#: Data sets of a row of the first table; at p = 5,000 it is one.
 SETS = 3
 #: Clipping bound of columns and residuals, in standard deviations.
 CLIP = 2.0
@@ -144,9 +145,8 @@ def methods(mu: float, seed: int) -> dict[str, Callable[..., Array]]:
     return found
 
 
-def selection(p: int, runs: int, kinds: tuple[str, ...]) -> list[dict[str, object]]:
+def selection(p: int, runs: int, kinds: tuple[str, ...]) -> Iterator[Block]:
     """Compare errors, and true columns found, over those of least squares of the true columns."""
-    rows = []
     for kind in kinds:
         for mu in (1.0, 3.0):
             errors: dict[str, list[float]] = {}
@@ -164,9 +164,7 @@ def selection(p: int, runs: int, kinds: tuple[str, ...]) -> list[dict[str, objec
                 same = [k for k in errors if k.split()[0] == name.split()[0]]
                 k = min(same, key=lambda k: float(np.median(errors[k])))
                 row[name] = f"{np.median(errors[k]):.2f} ({np.mean(hits[k]):.1f})"
-            rows.append(row)
-            print(row, flush=True)
-    return rows
+            yield row
 
 
 def coverage(p: int, mu: float, kind: str, runs: int) -> dict[str, object]:
@@ -190,51 +188,24 @@ def coverage(p: int, mu: float, kind: str, runs: int) -> dict[str, object]:
         errors = np.sqrt(exact.diagonal() / N)[[order.index(j) for j in asked]]
         widths.append((high - low) / (2.0 * 1.96 * errors))
     shares = np.mean(covered, axis=0)
-    row = {
+    return {
         "p": p, "design": kind, "mu": f"{mu:g}", "data sets": runs,
         "an effect": f"{shares[0]:.3f}", "a zero beside it": f"{shares[1]:.3f}",
         "a zero between two that are missed": f"{shares[2]:.3f}",
         "width": f"{np.median(widths):.2f}",
     }  # fmt: skip
-    print(row, flush=True)
-    return row
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--runs", type=int, default=200, help="data sets of coverage at p = 500")
-    parser.add_argument("--quick", action="store_true", help="a few runs; nothing is stored")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        selection(60, 1, ("near",))
-        coverage(60, 1.0, "near", 2)
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
+    if asked.quick:
+        yield from selection(60, 1, ("near",))
+        yield coverage(60, 1.0, "near", 2)
         return
-    runs = arguments.runs
-    first = selection(500, SETS, ("near", "common", "rare"))
-    first += selection(5000, 1, ("near",))
-    second = [coverage(500, mu, "near", runs) for mu in (1.0, 3.0)]
-    second += [coverage(500, mu, "common", runs) for mu in (1.0, 3.0)]
-    second += [coverage(5000, 1.0, "near", max(2, runs // 10))]
-    report = "\n".join([
-        "# Columns selected out of thousands",
-        "",
-        f"`python -m bench.sparse --runs {runs}`; n = 20,000; ten columns matter. Distance of "
-        "coefficients from the truth, over that of least squares of the true columns (median), and "
-        "how many of the ten were found (mean). Peeling and Frank-Wolfe are told the units of the "
-        "columns, and the number of coefficients or the l1 norm. Post-lasso is not private. "
-        f"Rows are of {SETS} data sets, and of one at p = 5,000.",
-        "",
-        markdown(first),
-        "",
-        "Coverage of 95% intervals of three coefficients of interest, which one call estimates, "
-        "and their median width over that of least squares of the true columns and these.",
-        "",
-        markdown(second),
-        "",
-    ])  # fmt: skip
-    print(report)
-    keep(RESULTS / "sparse.md", report)
+    yield from selection(500, SETS, ("near", "common", "rare"))
+    yield from selection(5000, 1, ("near",))
+    for kind, mu in product(("near", "common"), (1.0, 3.0)):
+        yield coverage(500, mu, kind, asked.runs)
+    yield coverage(5000, 1.0, "near", max(2, asked.runs // 10))
 
 
-if __name__ == "__main__":
-    main()
+main = study("sparse", measured, __doc__, runs=200)

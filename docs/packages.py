@@ -1,4 +1,4 @@
-"""The figure of packages.md, read from what ``bench.rivals.packages`` stored.
+"""The figure of packages.md, read from what ``bench rivals_packages`` stored.
 
 python docs/packages.py      prints the numbers; ``docs/gather.py`` writes the figure
 """

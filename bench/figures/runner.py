@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.public_tables import data_folder
 from bench.stored import stamp
 from dpfast.cli import ProgressBar
 
@@ -35,16 +36,6 @@ __all__ = ["Figure", "Outcome", "Run", "data_folder", "main"]
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results" / "figures"
 VERDICTS = ("yes", "in part", "no", "not applicable")
-
-
-def data_folder() -> Path | None:
-    """The real data of the experiments: ``$DPFAST_DATA``, or ``../shared/data`` beside the project.
-
-    None where there is none; a figure then says so in its outcome instead of failing.
-    """
-    named = os.environ.get("DPFAST_DATA")
-    folder = Path(named) if named else HERE.parents[2] / "shared" / "data"
-    return folder if folder.is_dir() else None
 
 
 @dataclass
@@ -59,9 +50,107 @@ class Run:
         """A seed that depends on the figure and the key alone."""
         return zlib.crc32(repr((self.name, *key)).encode())
 
+    def sweep(
+        self, xs: Sequence[Any], repetitions: int, measure: Callable[[Any, int], dict[str, Any]]
+    ) -> dict[str, np.ndarray]:
+        """Measure at each x, repeated: arrays of shape (x, repetition, ...) by their names."""
+        rows = []
+        for done, x in enumerate(xs, 1):
+            rows.append([measure(x, repetition) for repetition in range(repetitions)])
+            self.progress(done, len(xs))
+        return {key: np.array([[one[key] for one in row] for row in rows]) for key in rows[0][0]}
+
     def rng(self, *key: object) -> np.random.Generator:
         """NumPy generator of public or synthetic data, seeded like :meth:`seed`."""
         return np.random.default_rng(self.seed(*key))
+
+
+@dataclass
+class Panel:
+    """Lines over x, one for each row, with a legend.
+
+    A row of several repetitions (x last) is drawn as their mean with two standard errors.
+
+    Attributes
+    ----------
+    x : sequence
+        Places of the points; text where they have names.
+    rows : dict of str to array
+    axes : dict
+        What Matplotlib's ``Axes.set`` takes: labels, limits, the title.
+    log : str
+        Logarithmic axes, such as "xy".
+    styles : dict of str to str or dict
+        Format, or options, of rows that do not follow the usual colours.
+    spread : dict of str to array
+        Half widths of bands.
+    own_x : dict of str to sequence
+        Places of rows that have their own.
+    at : dict of str to float
+        Levels of dotted lines, by their labels.
+    after : sequence of float
+        Places of vertical lines.
+    legend : dict
+        Options of the legend.
+    """
+
+    x: Sequence[Any]
+    rows: dict[str, Any]
+    axes: dict[str, Any] = field(default_factory=dict)
+    log: str = ""
+    styles: dict[str, Any] = field(default_factory=dict)
+    spread: dict[str, Any] = field(default_factory=dict)
+    own_x: dict[str, Any] = field(default_factory=dict)
+    at: dict[str, float] = field(default_factory=dict)
+    after: Sequence[float] = ()
+    legend: dict[str, Any] = field(default_factory=dict)
+
+    def draw(self, axes: Any) -> None:
+        """Draw the panel."""
+        named = bool(len(self.x)) and isinstance(self.x[0], str)
+        x = np.arange(len(self.x)) if named else np.asarray(self.x, dtype=float)
+        for index, (label, values) in enumerate(self.rows.items()):
+            self._line(
+                axes, label, self.own_x.get(label, x), np.asarray(values, dtype=float), index
+            )
+        for label, level in self.at.items():
+            axes.axhline(level, color="0.4", linewidth=0.8, linestyle=":", label=label or None)
+        for place in self.after:
+            axes.axvline(place, color="0.7", linewidth=0.8)
+        for name in self.log:
+            getattr(axes, f"set_{name}scale")("log")
+        if named:
+            axes.set_xticks(x, self.x, rotation=40, ha="right", fontsize=7)
+        elif "x" in self.log and len(x) < 8:
+            axes.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
+            axes.xaxis.set_tick_params(which="minor", bottom=False)
+            axes.xaxis.set_minor_formatter(lambda value, position: "")
+        axes.set(**self.axes)
+        if self.rows:
+            axes.legend(**{"frameon": False, "fontsize": 7} | self.legend)
+
+    def _line(self, axes: Any, label: str, x: Any, values: np.ndarray, index: int) -> None:
+        spread = self.spread.get(label)
+        if values.ndim == 2:
+            several = len(values) > 1
+            spread = 2.0 * values.std(axis=0, ddof=1) / len(values) ** 0.5 if several else None
+            values = values.mean(axis=0)
+        style = self.styles.get(label, {})
+        given = (style,) if isinstance(style, str) else ()
+        options: dict[str, Any] = {"markersize": 4, "linewidth": 1.3, "label": label}
+        if not given:
+            reference = label.startswith(("non-private", "nominal"))
+            options |= {"color": COLOURS[index % len(COLOURS)], "linestyle": "-"}
+            options |= {"marker": "o"} if len(x) < 15 else {}
+            options |= ({"linestyle": "--"} if reference else {}) | style
+        (line,) = axes.plot(x, values, *given, **options)
+        if spread is not None:
+            half = np.asarray(spread, dtype=float)
+            low = np.maximum(values - half, 0.3 * values) if "y" in self.log else values - half
+            axes.fill_between(x, low, values + half, color=line.get_color(), alpha=0.15, lw=0)
+
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f", "#e69f00", "#56b4e9", "#000000")
 
 
 @dataclass
@@ -76,14 +165,15 @@ class Outcome:
         Whether the paper's statement was: one of ``VERDICTS``.
     remark : str
         Why; and what was done differently.
-    plot : callable or None
-        Draws on an empty Matplotlib figure.
+    plot : sequence of Panel
+        Side by side; none where there is nothing to draw.
     """
 
     data: dict[str, Any]
     reproduced: str
     remark: str
-    plot: Callable[[Any], None] | None = None
+    plot: Sequence[Panel] | Callable[[Any], None] = ()
+    sharey: bool = False
 
     def __post_init__(self) -> None:
         if self.reproduced not in VERDICTS:
@@ -149,11 +239,16 @@ def draw(paper: int, name: str, quick: bool, out: Path, bar: bool) -> dict[str, 
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(report, indent=1, default=_plain, allow_nan=True)
     (folder / f"{name}.json").write_text(text + "\n")
-    if outcome.plot is not None:
+    if outcome.plot:
         from matplotlib.figure import Figure as Canvas
 
         canvas = Canvas(figsize=chosen.size, layout="constrained")
-        outcome.plot(canvas)
+        if callable(outcome.plot):
+            outcome.plot(canvas)
+        else:
+            every = canvas.subplots(1, len(outcome.plot), sharey=outcome.sharey, squeeze=False)[0]
+            for panel, axes in zip(outcome.plot, every, strict=True):
+                panel.draw(axes)
         canvas.suptitle(chosen.title, fontsize=11)
         canvas.savefig(folder / f"{name}.png", dpi=100, metadata={"Software": None})
     return report

@@ -1,6 +1,4 @@
-"""From how many records each certificate allows a release of the whole parameter.
-
-    python -m bench.releases.smooth [--repetitions 40] [--store]
+"""From how many records each certificate allows a release of the whole parameter
 
 The design of paper 3 (covariates uniform on [-1, 1]^d, Laplace errors) at epsilon = 4, delta =
 1e-6, a quarter of epsilon for the certificate.  The log-cosh loss is self-concordant, so theorem A
@@ -14,12 +12,14 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
 import dpfast
 from bench.figures.paper3.design import sample
-from bench.stored import RESULTS, put
+from bench.study import Block, study
 from dpfast.curator.release.kinds import kind_of
 from dpfast.curator.release.terms import parameter_terms
 from dpfast.models import Loss
@@ -89,26 +89,16 @@ def share(loss: Loss, certificate: str, n: int, d: int, repetitions: int) -> flo
     return hits / repetitions
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=40)
-    parser.add_argument("--store", action="store_true")
-    asked = parser.parse_args()
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
     low = round(1024.0 * math.log(10.0))  # the noise is below -log(10) steps with probability 0.05
-    lines = ["loss                    certificate  d   lambda   n/d median  n/d 95%  certified"]
-    print(lines[0])
-    for d in (5, 10, 20):
-        for loss, certificate in CASES:
-            lam = eigenvalue(loss, d)
-            median = first(loss, certificate, d, lam, 0)
-            sure = first(loss, certificate, d, lam, low)
-            hits = share(loss, certificate, sure * d, d, asked.repetitions)
-            name = f"{loss!r:23s} {certificate:11s}"
-            lines.append(f"{name} {d:3d} {lam:8.4f} {median:10d} {sure:9d} {hits:9.2f}")
-            print(lines[-1], flush=True)
-    if asked.store:
-        put(RESULTS / "certificates.md", "\n".join(lines))
+    for d, (loss, certificate) in product((5,) if asked.quick else (5, 10, 20), CASES):
+        lam = eigenvalue(loss, d)
+        sure = first(loss, certificate, d, lam, low)
+        yield {
+            "loss": repr(loss), "certificate": certificate, "d": d, "lambda": f"{lam:.4f}",
+            "n/d median": first(loss, certificate, d, lam, 0), "n/d 95%": sure,
+            "certified": f"{share(loss, certificate, sure * d, d, asked.runs):.2f}",
+        }  # fmt: skip
 
 
-if __name__ == "__main__":
-    main()
+main = study("smooth", measured, __doc__, runs=40)

@@ -1,6 +1,4 @@
-"""Intervals of a mean and of a slope: the default beside private rivals, which are told more.
-
-    python -m bench.rivals.inference [--runs 40] [--store]
+"""Intervals of a mean and of a slope: the default beside private rivals, which are told more
 
 *DP bootstrap* (Wang, Cheng and Awan 2022): 200 bootstrap samples, each with a noisy mean of values
 clipped to a given range, at ``mu/sqrt(200 (2 - 2/e))`` each.  The paper proves this price in the
@@ -22,19 +20,18 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
-from bench.rivals.tables import store
+from bench.study import Block, study
 
 Array = NDArray[np.float64]
 Interval = tuple[float, float]
 
-RESULTS = Path(__file__).parent.parent / "results" / "rivals_inference.md"
 Z, SAMPLES = 1.959964, 200
 SIZES, BUDGETS = (1_000, 10_000), (0.3, 1.0)
 TRUTH = np.array([1.0, 0.5, -0.3, 0.2])
@@ -162,8 +159,8 @@ def methods(
     }
 
 
-def cell(errors: str, n: int, mu: float, runs: int) -> list[str]:
-    """Measure all methods in one cell; return rows of the table."""
+def cell(errors: str, n: int, mu: float, runs: int) -> Iterator[Block]:
+    """Measure all methods in one cell."""
     found: dict[tuple[str, str], list[tuple[bool, float]]] = {}
     for seed in range(runs):
         X, y = sample(errors, n, np.random.default_rng([seed, n]))
@@ -172,31 +169,18 @@ def cell(errors: str, n: int, mu: float, runs: int) -> list[str]:
         for (what, name), interval in methods(X, y, mu, seed).items():
             low, high = interval()
             truth = 1.0 if what == "mean" else TRUTH[1]
-            found.setdefault((what, name), []).append(
-                (low <= truth <= high, (high - low) / widths[what])
-            )
-    rows = []
+            held = bool(low <= truth <= high)
+            found.setdefault((what, name), []).append((held, (high - low) / widths[what]))
     for (what, name), pairs in found.items():
         covers, width = np.mean([c for c, _ in pairs]), np.median([w for _, w in pairs])
-        rows.append(f"| {errors} | {n:,} | {mu:g} | {what} | {name} | {covers:.0%} | {width:.2f} |")
-    return rows
+        head = {"errors": errors, "n": n, "mu": mu, "of": what, "method": name}
+        yield head | {"covers": f"{covers:.0%}", "width": f"{width:.2f}"}
 
 
-def main() -> None:
-    """Print the table, and store it if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=40)
-    parser.add_argument("--store", action="store_true")
-    asked = parser.parse_args()
-    lines = ["| errors | n | mu | of | method | covers | width |", "|---|---|---|---|---|---|---|"]
-    print("\n".join(lines))
-    for errors in ("normal", "lognormal"):
-        for n in SIZES:
-            for mu in BUDGETS:
-                lines += cell(errors, n, mu, asked.runs)
-                print("\n".join(lines[-7:]), flush=True)
-    store("bench.rivals.inference", asked, RESULTS, "\n".join(lines))
+def measured(asked: argparse.Namespace) -> Iterator[Block]:
+    sizes = SIZES[:1] if asked.quick else SIZES
+    for errors, n, mu in product(("normal", "lognormal"), sizes, BUDGETS):
+        yield from cell(errors, n, mu, asked.runs)
 
 
-if __name__ == "__main__":
-    main()
+main = study("rivals_inference", measured, __doc__, runs=40)

@@ -1,6 +1,4 @@
-"""dpfast beside the packages that people would use: accuracy, width and time.
-
-    python -m bench.rivals.packages --data FOLDER [--runs 5] [--only adult] [--store]
+"""dpfast beside the packages that people would use: accuracy, width and time
 
 In an environment of the extra ``rivals`` (diffprivlib needs scikit-learn below 1.6).  Packages that
 are not installed are left out, and keep
@@ -19,26 +17,23 @@ Opacus is DP-SGD: 10 epochs, batches of 2,048, clip 1, the best of three step si
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpfast
-from bench.rivals.__main__ import ordinary
-from bench.rivals.peers import likeliest, standardised
-from bench.rivals.tables import LOGISTIC_TABLES, TABLES, Table, available, options, read, store
+from bench.public_tables import available, read, tables
+from bench.rivals.peers import Array, Units, exact, with_one
+from bench.stored import RESULTS
+from bench.study import Block, study
 
-Array = NDArray[np.float64]
-
-RESULTS = Path(__file__).parent.parent / "results" / "rivals_packages.md"
+STORED = RESULTS / "rivals_packages.md"
 
 DELTA = 1e-6
 
@@ -57,18 +52,21 @@ STEP_SIZES = (0.02, 0.1, 0.5)
 
 
 class Task(NamedTuple):
-    """One table: as it came, and as the private rivals see it."""
+    """One table: as it came, and as the private rivals see it, with the fit without privacy."""
 
     name: str
     X: Array
     y: Array
     Z: Array
     v: Array
+    units: Units
     exact: Array
     errors: Array
-    own_exact: Array
-    own_errors: Array
-    logistic: bool
+    loss: str
+
+    @property
+    def logistic(self) -> bool:
+        return self.loss == "logistic"
 
 
 class Found(NamedTuple):
@@ -93,34 +91,21 @@ class Row(NamedTuple):
     seconds: float
 
 
-def with_one(X: Array) -> Array:
-    return np.column_stack([np.ones(len(X)), X])
+def tasks(only: str) -> Iterator[Task]:
+    for loss, group, chosen in (
+        ("least-squares", "linear", LINEAR), ("logistic", "logistic", LOGISTIC),
+    ):  # fmt: skip
+        some = tables(group)
+        for table in available([some[k] for k in chosen], only):
+            yield seen(table.name, *read(table), loss)
 
 
-def tasks(folder: Path | None, only: str) -> Iterator[Task]:
-    linear = [TABLES[k] for k in LINEAR]
-    logistic = [LOGISTIC_TABLES[k] for k in LOGISTIC]
-    for some, binary in ((linear, False), (logistic, True)):
-        for table in available(some, folder, only):
-            yield task(table, folder, binary)
-
-
-def task(table: Table, folder: Path | None, binary: bool) -> Task:
-    return seen(table.name, *read(table, folder), binary)
-
-
-def seen(name: str, X: Array, y: Array, binary: bool) -> Task:
-    """Columns as they came and as rivals see them, with the fits without privacy of both."""
-    Z, v = standardised(X, y)
-    v = y if binary else v
-    if binary:
-        exact, errors = likeliest(with_one(Z), v)
-        spread = X.std(axis=0)
-        own, own_errors = exact[1:] / spread, errors[1:] / spread
-    else:
-        (exact, errors), (found, of_it) = ordinary(Z, v), ordinary(X, y)
-        own, own_errors = found[1:], of_it[1:]
-    return Task(name, X, y, Z, v, exact[1:], errors[1:], own, own_errors, binary)
+def seen(name: str, X: Array, y: Array, loss: str) -> Task:
+    """Columns as they came and as rivals see them, with the fit without privacy."""
+    units = Units.of(X, y, loss)
+    Z, v = units.coded(X, y)
+    theta, errors = exact(Z, v, loss)
+    return Task(name, X, y, Z, v, units, theta[1:], errors[1:], loss)
 
 
 # ---- the packages --------------------------------------------------------------------------------
@@ -128,9 +113,8 @@ def seen(name: str, X: Array, y: Array, binary: bool) -> Task:
 
 def ours(task: Task, epsilon: float, run: int) -> Found:
     """Nothing is told."""
-    loss = "logistic" if task.logistic else "least-squares"
     privacy, noise = dpfast.ApproxDP(epsilon, DELTA), dpfast.SeededNoise(run)
-    fit = dpfast.fit(task.X, task.y, loss, privacy=privacy, noise=noise)
+    fit = dpfast.fit(task.X, task.y, task.loss, privacy=privacy, noise=noise)
     return Found(fit.params[1:], fit.bse[1:], own=True)
 
 
@@ -267,9 +251,8 @@ def measured(task: Task, epsilon: float, package: str, rival: Rival, runs: int) 
             warnings.simplefilter("ignore")
             found = rival(task, epsilon, run)
         seconds.append(time.perf_counter() - start)
-        target, errors = task.exact, task.errors
-        if found.own:
-            target, errors = task.own_exact, task.own_errors
+        unit = task.units.unit / task.units.spreads if found.own else 1.0
+        target, errors = task.exact * unit, task.errors * unit
         away = found.slopes - target
         distances.append(float(np.sqrt(np.mean((away / errors) ** 2))))
         if found.errors is not None:
@@ -282,12 +265,12 @@ def _median(values: list[float]) -> float:
     return float(np.median(values)) if values else np.nan
 
 
-def rows_of(folder: Path | None, runs: int, only: str) -> Iterator[Row]:
-    for one in tasks(folder, only):
+def rows_of(runs: int, only: str, quick: bool) -> Iterator[Row]:
+    for one in [*tasks(only)][: 1 if quick else None]:
         for package, (needed, rival) in EXACT.items():
             if find_spec(needed):
                 yield measured(one, np.inf, package, rival, min(runs, 3))
-        for epsilon in EPSILONS:
+        for epsilon in EPSILONS[: 1 if quick else None]:
             for package, (needed, rival) in PRIVATE.items():
                 few = 1 if needed == "opacus" else runs
                 slow = needed in SLOW and len(one.y) > MANY
@@ -296,52 +279,34 @@ def rows_of(folder: Path | None, runs: int, only: str) -> Iterator[Row]:
                     yield measured(one, epsilon, package, rival, few)
 
 
-def report(rows: list[Row]) -> Iterator[str]:
-    yield "| table | epsilon | package | distance | width | seconds |"
-    yield "|---|---|---|---|---|---|"
-    for row in rows:
-        epsilon = "-" if row.epsilon == np.inf else f"{row.epsilon:g}"
-        width = "-" if np.isnan(row.width) else f"{row.width:.2f}"
-        yield (
-            f"| {row.table} | {epsilon} | {row.package} | {row.distance:.3g} | {width} | "
-            f"{row.seconds:.2g} |"
-        )
+def cells(row: Row) -> dict[str, Any]:
+    return {
+        "table": row.table, "epsilon": "-" if row.epsilon == np.inf else f"{row.epsilon:g}",
+        "package": row.package, "distance": row.distance,
+        "width": "-" if np.isnan(row.width) else f"{row.width:.2f}",
+        "seconds": f"{row.seconds:.2g}",
+    }  # fmt: skip
 
 
-def merged(found: str, stored: Path) -> str:
-    """Rows as they are now, and stored ones of packages that are not installed here."""
-    kinds = EXACT | PRIVATE
-    known = {label for label, (needed, _) in kinds.items() if not find_spec(needed)}
-    kept = [
-        line for line in stored.read_text().split("\n") if _cells(line)[2:3] in ([k] for k in known)
-    ]
-    lines = found.split("\n")
-    tables = list(dict.fromkeys(_cells(line)[0] for line in lines[2:]))
-    order = [*EXACT, *PRIVATE]
-
-    def place(line: str) -> tuple[int, float, int]:
-        table, epsilon, package, *_ = _cells(line)
-        return tables.index(table), 0.0 if epsilon == "-" else float(epsilon), order.index(package)
-
-    kept = [line for line in kept if _cells(line)[0] in tables]
-    return "\n".join([*lines[:2], *sorted([*lines[2:], *kept], key=place)])
+def kept(found: list[Row], stored: str) -> list[dict[str, Any]]:
+    """Stored rows of packages that are not installed here, of the tables that are."""
+    absent = [k for k, (needed, _) in (EXACT | PRIVATE).items() if not find_spec(needed)]
+    names, here = list(cells(found[0])), {row.table for row in found}
+    lines = [[c.strip() for c in line.strip("|").split("|")] for line in stored.splitlines()]
+    rows = [dict(zip(names, line, strict=True)) for line in lines if len(line) == len(names)]
+    return [row for row in rows if row["package"] in absent and row["table"] in here]
 
 
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip("|").split("|")]
+def results(asked: argparse.Namespace) -> Iterator[Block]:
+    found = [*rows_of(asked.runs, asked.only, asked.quick)]
+    order, names = [*EXACT, *PRIVATE], list(dict.fromkeys(row.table for row in found))
+    rows = [*map(cells, found), *kept(found, STORED.read_text(encoding="utf-8"))]
+
+    def place(row: dict[str, Any]) -> tuple[int, float, int]:
+        epsilon = 0.0 if row["epsilon"] == "-" else float(row["epsilon"])
+        return names.index(row["table"]), epsilon, order.index(row["package"])
+
+    yield from sorted(rows, key=place)
 
 
-def main(argv: list[str] | None = None) -> int:
-    asked = options("bench.rivals.packages", __doc__, 5, None).parse_args(argv)
-    rows = []
-    for row in rows_of(asked.data, asked.runs, asked.only):
-        rows.append(row)
-        print(row, file=sys.stderr, flush=True)
-    text = merged("\n".join(report(rows)), RESULTS)
-    print(text)
-    store("bench.rivals.packages", asked, RESULTS, text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = study("rivals_packages", results, __doc__, runs=3)

@@ -192,7 +192,7 @@ class Newton(Method):
 
         With more coefficients the weakest direction of correlated covariates is weaker.  More early
         steps are then needed, and more of the budget for them.  Chosen on the designs of
-        bench/schedules.py and bench/divergence.py.
+        bench/schedules.py and bench/coverage.py.
         """
         if isinstance(self.step, AveragingTail):
             p = objective.dimension

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from bench import instructions
-from bench.__main__ import main, suites
+from bench import instructions, public_tables, study
+from bench.__main__ import HERE, index, main
 from bench.harness import compare, interleaved
 from bench.instructions import CASES, last_counts, series, since_tag, worse
 from bench.table import rows_of, seconds_text, table
 from tests.loops import each
 
 
-def test_suites_are_discovered():
-    assert {"kernels", "fits", "imports"} <= set(suites())
+def test_the_index_has_every_suite_and_every_study(capsys):
+    """A suite is a folder of cases, a study a module with a command of its own."""
+    suites = {path.parent.name for path in HERE.glob("*/test_*_bench.py")}
+    assert {one.name for one in index().values() if one.module == "suite"} == suites
+    modules = {one.module.partition(":")[0] for one in index().values()} - {"suite"}
+    written = {
+        ".".join(path.relative_to(HERE.parent).with_suffix("").parts)
+        for path in HERE.rglob("*.py")
+        if "\nmain = study(" in path.read_text(encoding="utf-8")
+    }
+    assert modules == written
+    assert main([]) == 0 and "PPML" in capsys.readouterr().out
 
 
-def test_an_unknown_suite_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        main(["no-such-suite"])
-    assert "kernels" in capsys.readouterr().err
+def test_an_unknown_name_is_refused(capsys):
+    assert main(["no-such-suite"]) == 2
+    told = capsys.readouterr()
+    assert "kernels" in told.out and "no-such-suite" in told.err
 
 
 def test_a_suite_that_measures_nothing_fails(monkeypatch, capsys):
-    monkeypatch.setattr("bench.__main__.run", lambda *args, **kwargs: (0, {"benchmarks": []}))
-    assert main(["latency"]) == 1 and "nothing was measured" in capsys.readouterr().err
-    assert main(["latency", "-k", "none"]) == 1 and "'none'" in capsys.readouterr().err
+    monkeypatch.setattr("bench.__main__.measured", lambda *args, **kwargs: (0, {"benchmarks": []}))
+    assert main(["fits"]) == 1 and "nothing was measured" in capsys.readouterr().err
+    assert main(["fits", "-k", "none"]) == 1 and "'none'" in capsys.readouterr().err
 
 
 @each(
@@ -66,6 +77,40 @@ def test_table_shows_every_column_and_dashes():
         "gradient", "1,000,000", "10", "500", "ms", "2", "s", "4.0x", "34", "GB/s", "0.85",
         "1.0e-15",
     ]  # fmt: skip
+
+
+def test_a_study_prints_its_rows_and_stores_its_page(tmp_path, monkeypatch, capsys):
+    def measure(asked):
+        for k in range(asked.runs):
+            yield {"n": 1000 * k, "share": np.float64(0.98765), "each": np.array([0.5, np.nan])}
+        yield "A sentence."
+
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    command = study.study("page", measure, "A title\n\nWords.\n", runs=2, quick=1, mu=(1.0, 2.0))
+    assert command(["--quick", "--store", "--mu", "3"]) == 0 and not [*tmp_path.iterdir()]
+    assert capsys.readouterr().out == "| 0 | 0.988 | 0.5 - |\nA sentence.\n"
+    assert command(["--store"]) == 0
+    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    table = "| n | share | each |\n|---|---|---|\n| 0 | 0.988 | 0.5 - |\n| 1,000 | 0.988 | 0.5 - |"
+    assert text.startswith("# A title\n\nWords.\n\n`python -m bench page")
+    assert f"{table}\n\nA sentence.\n\n*Stored" in text
+    with pytest.raises(SystemExit):
+        command(["--store", "--only", "cells"])
+    assert study.study("page", lambda asked: [], "")([]) == 1
+
+
+def test_public_tables_are_read_as_they_are_listed(tmp_path, monkeypatch):
+    pytest.importorskip("pandas")
+    every = public_tables.tables("linear", "instruments")
+    assert len(every) == 30 and {len(one.groups) for one in every} == {1, 3}
+    (tmp_path / "own.csv").write_text("y,a,b\n1,2,u\n2,3,v\n0,4,u\n4,,v\n", encoding="utf-8")
+    monkeypatch.setenv("DPFAST_DATA", str(tmp_path))
+    own = public_tables.Table("own", "own.csv", "y", (("a", "a^2", "b=u"),), True, 1.0)
+    absent = own._replace(source="none.csv")
+    assert [*public_tables.available([own, absent])] == [own]
+    X, y = public_tables.read(own)
+    assert X.tolist() == [[2.0, 4.0, 1.0], [3.0, 9.0, 0.0]]
+    np.testing.assert_array_equal(y, np.log([1.0, 2.0]))
 
 
 def test_interleaving_alternates():

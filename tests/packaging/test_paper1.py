@@ -71,4 +71,4 @@ def test_figures_without_their_data_say_so(figure, monkeypatch, tmp_path):
     monkeypatch.setenv("DPFAST_DATA", str(tmp_path))
     outcome = figure(Run("1/test", True))
     assert outcome.reproduced == "not applicable" and "DPFAST_DATA" in outcome.remark
-    assert outcome.plot is None
+    assert not outcome.plot

@@ -3,13 +3,12 @@
 Estimates whose steps are not shrunk are unbiased and noisier: of logistic fits with n = 500 and
 mu = 0.5 1.4% end further away, up to 1.9 times, and all but .12% say so by wide intervals or a
 warning (70 and 6 of 5,000); of the other designs one in 5,000 fits or so, one of them 3.9 times.
-1,000 fits of each, and 5,000 of the hardest; deterministic given the seeds.  ``python -m
-bench.divergence`` prints the distances.
+1,000 fits of each, and 5,000 of the hardest; deterministic given the seeds.
 """
 
 import pytest
 
-from bench.divergence import CELLS, run
+from bench.coverage import CELLS, diverging as run
 
 
 @pytest.mark.slow

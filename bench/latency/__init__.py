@@ -1,1 +1,0 @@
-"""Fits of small data, where Python could cost more than the arithmetic."""
