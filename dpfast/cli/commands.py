@@ -18,7 +18,7 @@ from dpfast.documents import write_document
 from dpfast.errors import InvalidInput
 from dpfast.fit_requests.progress import ProgressBar
 from dpfast.inference.composition import plain_spend
-from dpfast.inference.rendering.plain import plain
+from dpfast.inference.rendering.arrays import plain
 
 
 def demo(arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from dpfast.fit_requests.progress import ProgressBar
 from dpfast.fit_requests.request import hide_row_details
 from dpfast.inference.composition import plain_spend
 from dpfast.inference.degrees import UNCOUNTED, coverage
-from dpfast.inference.rendering.plain import plain
+from dpfast.inference.rendering.arrays import plain
 from dpfast.scaling.remarks import says_incomplete
 
 

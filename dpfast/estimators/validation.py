@@ -17,7 +17,7 @@ from dpfast.estimators.folds import DealtFolds
 from dpfast.fit_requests.account import checked_ledger
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.inference.guarantees import RELATION, Guarantee
-from dpfast.inference.rendering.plain import plain_fields
+from dpfast.inference.rendering.arrays import plain_fields
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger

@@ -38,7 +38,7 @@ def read_persons(request: FitRequest, source: Source) -> tuple[Any, Any, tuple[s
 
 def take_own_means(request: FitRequest, effects: Any, group: Any) -> None:
     """Subtract the persons' own means from their rows (within transformation)."""
-    from dpfast.data.persons.within import within_persons
+    from dpfast.data.persons.means import within_persons
 
     one_of(effects, ("person",), "effects")
     if not request.means or request.record_weights is not None:

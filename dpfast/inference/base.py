@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpfast.arguments import file_path, one_of
 from dpfast.errors import Hinted, understood
 from dpfast.inference.degrees import DEFAULT_LEVEL, coverage
-from dpfast.inference.rendering.plain import plain_fields
+from dpfast.inference.rendering.arrays import plain_fields
 from dpfast.lazy import module
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,80 @@ from dpfast.arguments import detached, real_array
 from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
-from dpfast.optimize.answers import Answers
 from dpfast.optimize.budgets import Budgets, step_budgets
 from dpfast.optimize.propagation import Curvature, PrivacyNoise
 from dpfast.optimize.schedules import Schedule, Uniform, checked_steps, resolve_schedule
 from dpfast.optimize.trajectory import Trajectory
+
+
+class Answers(Protocol):
+    """Questions for optimisers and step rules; each answer is charged before it is drawn.
+
+    It has the methods of :class:`~dpfast.curator.Curator` that are private.  The recipes of the
+    documentation have an optimiser that uses it.
+
+    Other Parameters
+    ----------------
+    theta, new, old : ndarray of shape (p,)
+        Of methods: public, or made of earlier answers.
+    budget : StepBudget
+        The mu of each quantity.
+    mu : float
+        Budget of the answer.
+
+    Privacy
+    -------
+    Every method with a budget or a ``mu`` among its arguments spends it, from the fit's total.
+    It raises ``BudgetExceeded`` where too little is left.  The rest is public and costs nothing.
+    """
+
+    @property
+    def objective(self) -> Objective:
+        """Loss, weighting and their public constants; a copy."""
+
+    @property
+    def n(self) -> int:
+        """Number of records (public)."""
+
+    def depth(self, want: int) -> int:
+        """Return the largest number of sequential roundings of a mean; public.
+
+        Parameters
+        ----------
+        want : int
+            The quantities that are averaged, as the kernels number them.
+        """
+
+    def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
+        """Release the gradient and, if paid for, the Hessian (or majoriser) and the meat.
+
+        They are means over the records, of shapes (p,), (p, p) and (p, p), without the ridge.
+        """
+
+    def plan(self, budget: StepBudget) -> Any:
+        """Return the charges and releases that :meth:`joint` would make, or refuse; costs nothing.
+
+        Returns
+        -------
+        Plan
+            With ``receipts``, one for each quantity: its label, price and noise scale.
+        """
+
+    def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
+        """Release the mean loss at ``new`` minus that at ``old``, shape (1,)."""
+
+    def extreme_eigenvalue(self, theta: Array, mu: float, *, largest: bool) -> Answer:
+        """Release the smallest or largest eigenvalue of the mean Hessian, shape (1,).
+
+        Parameters
+        ----------
+        largest : bool
+            Whether the largest eigenvalue is released, and not the smallest.
+        """
+
+    def largest_curvature(self, mu: float) -> Answer:
+        """Release the largest eigenvalue the mean Hessian has at any parameter, shape (1,)."""
+
 
 __all__ = [
     "Answers",

@@ -16,7 +16,7 @@ from dpfast.models import Objective
 from dpfast.privacy.rounding import ROUNDING_SHARES
 
 if TYPE_CHECKING:
-    from dpfast.optimize.answers import Answers
+    from dpfast.optimize.protocol import Answers
 
 
 def with_ridge(matrix: NDArray[np.float64], ridge: float) -> NDArray[np.float64]:

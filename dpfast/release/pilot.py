@@ -14,11 +14,10 @@ from dpfast.inference.rendering.targets import hidden_directions
 from dpfast.inference.sandwich import pooled
 from dpfast.kernels.linalg import eigh, floor_eigenvalues, sandwich as sandwich_covariance
 from dpfast.optimize import Newton
-from dpfast.optimize.answers import Answers
 from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.planning import choose_method
 from dpfast.optimize.propagation import Curvature
-from dpfast.optimize.protocol import Method, answers_only, own_noise, planned, public_copy
+from dpfast.optimize.protocol import Answers, Method, answers_only, own_noise, planned, public_copy
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.ledger import Ledger

@@ -12,7 +12,7 @@ from dpfast.data.schema import Binary, Schema
 from dpfast.data.source import records
 from dpfast.effects import cox, treatment_effect, two_stage
 from dpfast.errors import InferenceUnavailable
-from dpfast.inference.rendering.plain import plain
+from dpfast.inference.rendering.arrays import plain
 from dpfast.inference.rendering.table import Summary
 from dpfast.models import Objective
 from dpfast.regression.fit import fit

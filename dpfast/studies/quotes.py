@@ -20,7 +20,7 @@ from dpfast.inference.summary import render_table
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.forecast import GOLDEN, NoForecast, Plan, evenly, plan
-from dpfast.studies.answers import Persons, answered, ends_of, objective_of
+from dpfast.studies.answers import Persons, answered, ends_of, objective_of, told_of
 from dpfast.studies.requests import StudyRequest
 from dpfast.tables.grouping import grouping_of
 from dpfast.tables.planning import plan as plan_cells
@@ -274,3 +274,25 @@ def _within_levels(request: StudyRequest, n: int, schema: Schema) -> dict[str, A
     levels = grouping_of(schema, by, ()).levels[0]
     table[by] = np.array(levels, dtype=object)[np.arange(n) % len(levels)]
     return table
+
+
+#: First words of a rehearsal, and of its summary.
+NOT_PRIVATE = "REHEARSAL, not private: public rows and simulated noise; nothing was charged."
+
+
+def rehearsal_of(
+    request: StudyRequest,
+    spend: Budget,
+    n: int | None,
+    like: Any,
+    schema: Any,
+    persons: Persons | None,
+) -> dict[str, Any]:
+    """Answer a request on public rows, in the form of an answer for JSON."""
+    table, noise = repeated(request, like, n, persons), SeededNoise(0)
+    with quietly():
+        result = answered(request, table, schema, persons, privacy=spend, ledger=None, noise=noise)
+    told = told_of(request, result)
+    told["summary"] = f"{NOT_PRIVATE}\n\n{told['summary']}"
+    warnings = [str(message) for message in getattr(result, "warnings", ())]
+    return {"rehearsal": NOT_PRIVATE, **told, "spend": plain_spend(spend), "warnings": warnings}

@@ -33,8 +33,7 @@ from dpfast.studies.answers import Persons, answered, summary_of, told_of
 from dpfast.studies.approvals import Approvals
 from dpfast.studies.methods import StudyMethods
 from dpfast.studies.plans import StudyPlan, plan_of
-from dpfast.studies.quotes import Quote, expected_widths, share_of
-from dpfast.studies.rehearsal import rehearsal_of
+from dpfast.studies.quotes import Quote, expected_widths, rehearsal_of, share_of
 from dpfast.studies.requests import Reads, StudyRequest, read_request
 from dpfast.studies.statement import statement_of
 

@@ -13,7 +13,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.rendering.plain import plain_fields
+from dpfast.inference.rendering.arrays import plain_fields
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.results import Fit
 from dpfast.inference.summary import cells_of, headings, render_table

@@ -33,7 +33,7 @@ from dpfast.estimators import (
 )
 from dpfast.estimators.regressors import PrivateRegressor
 from dpfast.fit_requests.request import Account
-from dpfast.inference.rendering.plain import plain
+from dpfast.inference.rendering.arrays import plain
 from tests.estimators.attacks import attained
 from tests.loops import each
 

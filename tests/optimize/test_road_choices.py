@@ -32,8 +32,7 @@ from dpfast.solvers.pcn.information import (
 from dpfast.solvers.pcn.initial import coefficients_through_link
 from dpfast.solvers.pcn.plan import BudgetAllocation, Setting
 from dpfast.solvers.pcn.precondition import Preconditioner
-from dpfast.solvers.pcn.problem import RegressionScores
-from dpfast.solvers.pcn.scores import NoisyScore, pooled_mean
+from dpfast.solvers.pcn.scores import NoisyScore, RegressionScores, pooled_mean
 from dpfast.solvers.pcn.search import cutting_plane
 from dpfast.solvers.pcn.steps import AveragedNewton, averaged_newton_point, inverse_variance_weights
 from dpfast.solvers.pcn.stopping import StoppingRule, nonconvergence_direction

@@ -40,7 +40,6 @@ for name, module in sorted(sys.modules.items()):
 
 #: What was the default before, and is an explicit choice now; and what a default fit asks nothing.
 OLD = (
-    "dpfast.optimize.answers",
     "dpfast.optimize.budgets",
     "dpfast.optimize.damping",
     "dpfast.optimize.gradient_descent",

@@ -4845,7 +4845,7 @@ WITHIN_PERSONS = (
     plant(
         "means-of-all-persons-taken",
         "rows have the mean of all persons' rows taken from them beside their own person's",
-        "dpfast/data/persons/within.py",
+        "dpfast/data/persons/means.py",
         ("tests/privacy/test_within_persons.py",),
         "rows[:, j] = np.where(usable, column - means[persons], np.nan)",
         "rows[:, j] = np.where(usable, column - means[persons] - 1e-9 * column[usable].mean(), np.nan)",
@@ -4853,7 +4853,7 @@ WITHIN_PERSONS = (
     plant(
         "persons-without-a-usable-row-raise",
         "means are made for persons up to the last who has a usable row: for nobody if no row is one",
-        "dpfast/data/persons/within.py",
+        "dpfast/data/persons/means.py",
         ("tests/privacy/test_within_persons.py",),
         "count = np.bincount(persons[usable], minlength=len(numbering))",
         "count = np.bincount(persons[usable])",

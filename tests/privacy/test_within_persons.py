@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.data.persons.within import within_persons
+from dpfast.data.persons.means import within_persons
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput
 from tests.loops import each

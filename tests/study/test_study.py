@@ -221,7 +221,7 @@ def test_a_declared_treatment_is_read_as_declared_whatever_is_declared_beside_it
 
 def told(result):
     """Everything that was released, with arrays as lists."""
-    from dpfast.inference.rendering.plain import plain
+    from dpfast.inference.rendering.arrays import plain
 
     return plain(result.to_dict())
 

@@ -37,10 +37,16 @@ from dpfast.solvers.pcn.curvature import (
     bounded_curvature,
 )
 from dpfast.solvers.pcn.histogram import (
+    BEYOND,
+    EVENLY,
+    FINER,
+    MISFIT,
     NEIGHBOUR_SDS,
     RUN_LENGTH,
     SINGLE_BIN_SDS,
+    TAIL_OCTAVES,
     TRIED_PARTS,
+    _grid,
     bin_edges,
 )
 from dpfast.solvers.pcn.information import MIN_VARIATION, InformationBound, median_of_sorted
@@ -48,7 +54,6 @@ from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.precondition import Preconditioner, noise_floor
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
 from dpfast.solvers.pcn.search import CUTTING_PLANE_PART, TRUST_REGION
-from dpfast.solvers.pcn.tail import BEYOND, EVENLY, FINER, MISFIT, TAIL_OCTAVES, _grid
 
 Array = NDArray[np.float64]
 

@@ -228,3 +228,22 @@ def _concatenate(parts: list[tuple[Any, Any, Numbers]]) -> tuple[Any, Any, Numbe
         for arrays in zip(*parts, strict=True)
     ]
     return X, y, persons
+
+
+def within_persons(records: Records, group: Any) -> Records:
+    """Subtract from covariates and responses the means over their person's usable rows."""
+    if callable(group) or not hasattr(records, "X") or records.coding is not None:
+        raise InvalidInput(
+            'effects="person" takes rows in memory, in the columns\' own units; received '
+            f"{described(records)}. Leave the schema out, or load the rows."
+        )
+    rows = np.column_stack([np.asarray(records.X, dtype=np.float64), records.y])
+    with np.errstate(all="ignore"):
+        numbering = LabelEncoder()
+        persons = numbering.of(group)
+        usable = np.isfinite(rows).all(axis=1)
+        count = np.bincount(persons[usable], minlength=len(numbering))
+        for j, column in enumerate(rows.T):
+            means = np.bincount(persons[usable], column[usable], len(numbering)) / count
+            rows[:, j] = np.where(usable, column - means[persons], np.nan)
+    return Records(rows[:, :-1], rows[:, -1].copy(), records.names)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.kernels import decisions
-from dpfast.solvers.pcn.histogram import TRIED_PARTS, NormHistogram
-from dpfast.solvers.pcn.tail import tail_shapes
+from dpfast.solvers.pcn.histogram import TRIED_PARTS, NormHistogram, tail_shapes
 
 Array = NDArray[np.float64]
 

@@ -35,10 +35,10 @@ from dpfast.solvers.pcn.local import (
     local_preconditioner,
 )
 from dpfast.solvers.pcn.plan import MAX_STEPS, TINY, BudgetAllocation, Setting
-from dpfast.solvers.pcn.problem import RegressionScores
 from dpfast.solvers.pcn.result import Scores, SolverResult
 from dpfast.solvers.pcn.rounds import Pilot, Run, preliminary_rounds
 from dpfast.solvers.pcn.score_norms import ScoreClipping, clipping_norm
+from dpfast.solvers.pcn.scores import RegressionScores
 from dpfast.solvers.pcn.steps import AveragedNewton, NewtonSolution
 from dpfast.solvers.pcn.stopping import StoppingRule
 from dpfast.solvers.pcn.weights import RowLimits, leverage_weights

@@ -19,8 +19,7 @@ from dpfast.solvers.pcn.clipping import (
 from dpfast.solvers.pcn.covariance import bias_variance, one_sided_bias, with_removed_variance
 from dpfast.solvers.pcn.histogram import N_FINE_BINS, NormHistogram
 from dpfast.solvers.pcn.plan import ROUND, BudgetAllocation, Budgets
-from dpfast.solvers.pcn.problem import Problem
-from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyMeat, NoisyScore
+from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyMeat, NoisyScore, Problem
 from dpfast.solvers.pcn.search import cutting_plane
 from dpfast.solvers.pcn.steps import AveragedNewton, NewtonSolution
 from dpfast.solvers.pcn.stopping import StoppingRule

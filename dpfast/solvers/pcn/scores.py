@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Answer
+from dpfast.curator import Answer, JointAnswer
+from dpfast.curator.preconditioned import Linearization, PreconditionedQueries, RowClipping
 from dpfast.kernels import decisions
 
 Array = NDArray[np.float64]
@@ -42,3 +43,42 @@ def pooled_mean(mean: NoisyMeat | None, answer: Answer) -> NoisyMeat:
     pooled_noise = 1.0 / math.hypot(1.0 / mean[1], 1.0 / noise)
     pooled = (pooled_noise / mean[1]) ** 2 * mean[0] + (pooled_noise / noise) ** 2 * value
     return pooled, pooled_noise
+
+
+class Problem(Protocol):
+    """Mean scores over ``n`` records or persons, the units of privacy."""
+
+    @property
+    def n(self) -> int:
+        """Number of units of privacy; public."""
+
+    def score(self, theta: Array, bound: float, mu: float, mu_meat: float = 0.0) -> JointAnswer:
+        """Release the mean whitened score, clipped at ``bound`` for each unit: costs ``mu``.
+
+        Its second moments are free if ``mu_meat`` is at most half of ``mu`` (claim C17).
+        """
+
+    def trusted_part(self, step: Array) -> float:
+        """Return the part of a step beyond which the released Hessian may not hold."""
+
+
+class RegressionScores(NamedTuple):
+    """Scores of whitened rows, for a loss of the linear predictor."""
+
+    rows: PreconditionedQueries
+    at: Linearization
+    row_clipping: RowClipping
+
+    @property
+    def n(self) -> int:
+        """Number of records, or of persons if they count."""
+        return self.rows.n
+
+    def score(self, theta: Array, bound: float, mu: float, mu_meat: float = 0.0) -> JointAnswer:
+        """Release the mean score of the rows, and its second moments if they have a budget."""
+        at = Linearization(theta, self.at.loss, self.at.scale, self.at.raw)
+        return self.rows.clipped(at, bound, mu, mu_meat, self.row_clipping)
+
+    def trusted_part(self, step: Array) -> float:
+        """Return 1: a model of the curvature limits steps where one is needed."""
+        return 1.0

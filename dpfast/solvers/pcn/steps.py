@@ -18,8 +18,7 @@ from dpfast.solvers.pcn.information import (
     overstated_curvature,
 )
 from dpfast.solvers.pcn.plan import MAX_STEPS
-from dpfast.solvers.pcn.problem import Problem
-from dpfast.solvers.pcn.scores import NoisyMeat, NoisyScore, pooled_mean
+from dpfast.solvers.pcn.scores import NoisyMeat, NoisyScore, Problem, pooled_mean
 from dpfast.solvers.pcn.search import cutting_plane, trust_region
 from dpfast.solvers.pcn.stopping import StoppingRule, nonconvergence_direction
 
