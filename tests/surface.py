@@ -41,7 +41,7 @@ HANDED = (
     "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest", "inference.named.Named",
     "inference.rendering.compare.Comparison", "inference.rendering.table.Summary",
     "inference.rendering.table.Table", "inference.rendering.verification.ReportCheck",
-    "nonconvex.kl.KLEstimate", "optimize.answers.Answers",
+    "nonconvex.kl.KLEstimate", "optimize.protocol.Answers",
     "optimize.budgets.Budgets", "optimize.propagation.Curvature",
     "optimize.propagation.PrivacyNoise", "optimize.protocol.Method",
     "optimize.schedules.Schedule", "optimize.trajectory.Trajectory",

@@ -12,41 +12,6 @@ Additions: an unknown mean of the losses, privacy noise projected on the directi
 smoothed updates, budgets that grow towards the end, and averages of the last iterates.
 """
 
-from dpfast.bayesopt.parameters import Categorical, Integer, Real
-from dpfast.bayesopt.result import Tuning
-from dpfast.bayesopt.settings import SearchSettings
-from dpfast.bayesopt.sklearn_losses import sklearn_losses
-from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, Matern52, Matern72, Polynomial2
-from dpfast.bayesopt.surrogate.fitting import fit_covariance
-from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
-from dpfast.bayesopt.tuner import Tuner
-from dpfast.bayesopt.tuning import private_choice, private_clip, tune
-from dpfast.bayesopt.updates import AdaGrad, Plain, Smoothed
-from dpfast.lazy import missing
+from dpfast.lazy import attach_stub
 
-__all__ = [
-    "AdaGrad",
-    "Categorical",
-    "Covariance",
-    "GradientInformation",
-    "Integer",
-    "Matern52",
-    "Matern72",
-    "Plain",
-    "Polynomial2",
-    "RBF",
-    "Real",
-    "SearchSettings",
-    "Smoothed",
-    "Tuner",
-    "Tuning",
-    "fit_covariance",
-    "private_choice",
-    "private_clip",
-    "sklearn_losses",
-    "tune",
-]
-
-TYPE_CHECKING = False
-if not TYPE_CHECKING:  # type checkers know what is missing by themselves
-    __getattr__ = missing(__name__, __all__)
+__getattr__, __dir__ = attach_stub(__name__, __file__)

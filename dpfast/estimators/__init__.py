@@ -3,28 +3,6 @@
 What scikit-learn does *around* an estimator is not under its control: see ``docs/privacy.md``.
 """
 
-from dpfast.estimators.classifier import DPLogisticRegression
-from dpfast.estimators.folds import DealtFolds
-from dpfast.estimators.regressors import (
-    DPHuberRegressor,
-    DPLinearRegression,
-    DPPoissonRegressor,
-    DPQuantileRegressor,
-)
-from dpfast.estimators.validation import CrossValidation, cross_validate
-from dpfast.lazy import missing
+from dpfast.lazy import attach_stub
 
-__all__ = [
-    "CrossValidation",
-    "DPHuberRegressor",
-    "DPLinearRegression",
-    "DPLogisticRegression",
-    "DPPoissonRegressor",
-    "DPQuantileRegressor",
-    "DealtFolds",
-    "cross_validate",
-]
-
-TYPE_CHECKING = False
-if not TYPE_CHECKING:  # type checkers know what is missing by themselves
-    __getattr__ = missing(__name__, __all__)
+__getattr__, __dir__ = attach_stub(__name__, __file__)

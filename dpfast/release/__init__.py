@@ -1,31 +1,5 @@
 """Test and release: certify the curvature privately, then publish what the certificate allows."""
 
-from dpfast.lazy import missing
-from dpfast.release.certified import certify, release_parameter
-from dpfast.release.forecast import ReleasePlan, plan_release
-from dpfast.release.functional import Certified, release_functional
-from dpfast.release.results import (
-    Certificate,
-    FunctionalRelease,
-    NotCertified,
-    ParameterRelease,
-    ReleaseGuarantee,
-)
+from dpfast.lazy import attach_stub
 
-__all__ = [
-    "Certificate",
-    "Certified",
-    "FunctionalRelease",
-    "NotCertified",
-    "ParameterRelease",
-    "ReleaseGuarantee",
-    "ReleasePlan",
-    "certify",
-    "plan_release",
-    "release_functional",
-    "release_parameter",
-]
-
-TYPE_CHECKING = False
-if not TYPE_CHECKING:  # type checkers know what is missing by themselves
-    __getattr__ = missing(__name__, __all__)
+__getattr__, __dir__ = attach_stub(__name__, __file__)

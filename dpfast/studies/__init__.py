@@ -1,10 +1,5 @@
 """Studies: several analyses of one table under one ledger, asked by small documents."""
 
-from dpfast.lazy import missing
-from dpfast.studies.study import Study
+from dpfast.lazy import attach_stub
 
-__all__ = ["Study"]
-
-TYPE_CHECKING = False
-if not TYPE_CHECKING:  # type checkers know what is missing by themselves
-    __getattr__ = missing(__name__, __all__)
+__getattr__, __dir__ = attach_stub(__name__, __file__)
