@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
-from dpfast.arguments import number_in, whole_number
+from dpfast.arguments import Array, number_in, whole_number
 from dpfast.errors import InvalidInput
-
-Array = NDArray[np.float64]
 
 #: Levels of the pooled held-out statistics that become thresholds: dense in the middle, which is
 #: best for mu, and in the tails, which are best for epsilon.

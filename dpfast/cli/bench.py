@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpfast
+from dpfast.arguments import Array
 from dpfast.kernels import records
 from dpfast.privacy import EntropyNoise, SeededNoise
 
-Array = NDArray[np.float64]
 Calls = dict[str, Callable[[], object]]
 
 OURS = "dpfast"

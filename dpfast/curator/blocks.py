@@ -7,16 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.noisy_release import source_of_noise
 from dpfast.data.parts import CACHE_BYTES, Block, RandomPartition, Slots
 from dpfast.data.records import MIN_SAMPLING_FACTOR, Covariates, Records
 from dpfast.data.reduction import additions
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.random_parts import SLOTS, chunk_keys, number_of_slots, scatter, scatter_chunk
-
-Array = NDArray[np.float64]
 
 
 def _assign_slots(records: Any, source: NoiseSource, n_slots: int) -> Any:

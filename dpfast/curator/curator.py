@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast.arguments import Array
 from dpfast.curator.answers import (
     NOTHING,
     Answer,
@@ -29,9 +27,6 @@ from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKer
 from dpfast.models import Constants, Objective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-
-Array = NDArray[np.float64]
-
 
 #: Kernel and constants of an objective, which depend on it alone.
 Prepared = tuple[RecordKernel, Constants | None]

@@ -7,17 +7,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Answer
 from dpfast.curator.hazards import made_rows
 from dpfast.curator.tables.cells import Cells
 from dpfast.data.records import Records
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-
-Array = NDArray[np.float64]
 
 #: Probabilities are at least so far from 0 and 1, and means from 0, so that deviances are numbers.
 LEAST_PROBABILITY, LEAST_MEAN = 1e-12, 1e-300

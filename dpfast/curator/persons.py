@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.noisy_release import source_of_noise
 from dpfast.data import Records
 from dpfast.data.persons.chosen import chosen_rows
@@ -17,8 +17,6 @@ from dpfast.data.reduction import tree_sum
 from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel, summation_depth
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.random_parts import secret_choices
-
-Array = NDArray[np.float64]
 
 #: Persons whose products are added in sequence: fewer roundings than the rows of a kernel's block
 #: pass through (claims C11 and C72).

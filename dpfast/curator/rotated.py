@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import NOTHING, Answer
 from dpfast.curator.joint import Layout
 from dpfast.data.records import Records
@@ -16,8 +16,6 @@ from dpfast.data.scaling.maps import Linearization, RowClipping, TransformedView
 from dpfast.data.scaling.units import ReleasedScales
 from dpfast.kernels import session
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordView
-
-Array = NDArray[np.float64]
 
 #: Largest product of a record's additions and the number of records at which rows are summed
 #: without their map: sensitivities then grow by 3 u times this at most, 2^-9.

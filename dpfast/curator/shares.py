@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.noisy_release import release_with_noise, source_of_noise
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import centred_share as share_sensitivity
-
-Array = NDArray[np.float64]
 
 
 def share_receipt(n: int, mu: float) -> Receipt:

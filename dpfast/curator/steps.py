@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.bounds import refuse_free_scale
 from dpfast.errors import InvalidInput, described
@@ -20,8 +20,6 @@ from dpfast.privacy.sensitivity import (
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
-
-Array = NDArray[np.float64]
 
 #: The kernels' code of a difference of losses, for the depth of its summation.
 LOSS_DIFFERENCE = 16

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Answer, gaussian_receipt
 from dpfast.curator.noisy_release import charge
 from dpfast.curator.preconditioned import (
@@ -15,8 +15,6 @@ from dpfast.curator.preconditioned import (
 )
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.tables.prefix_sums import UNIT, lag_mu, root_coefficients, sum_of_scores
-
-Array = NDArray[np.float64]
 
 
 class ScoreWaves:

@@ -7,14 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import number_in
+from dpfast.arguments import Array, number_in
 from dpfast.data.columns import column, numbers, refuse_other_rows
 from dpfast.data.groups import checked_group_size
 from dpfast.data.persons.numbering import LabelEncoder
 from dpfast.data.source import Source
 from dpfast.errors import InvalidInput
-
-Array = NDArray[np.float64]
 
 #: Logarithms of weights, base 2, are told apart up to this size.
 LARGEST_LOGARITHM = 40.0

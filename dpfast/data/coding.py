@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.errors import InvalidInput
 
-Array = NDArray[np.float64]
 #: Values (n, k), names, and bounds (k, 2) of the columns that something stands for.
 Encoded = tuple[Array, list[str], Array]
 

@@ -10,9 +10,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast.arguments import Array
 from dpfast.data.arithmetic import ALLOWED, Arithmetic
 from dpfast.data.coding import Coding, Column, Factor, Main
 from dpfast.data.columns import column, column_names, declaring_levels, public_levels, type_of
@@ -20,8 +18,6 @@ from dpfast.data.scaling.units import Released
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.data.splines import Spline, is_spline, parse_spline
 from dpfast.errors import InvalidInput, described
-
-Array = NDArray[np.float64]
 
 #: Most cells of a product of levels, each one column of the design: no table has records for more.
 MAX_CELLS = 10_000

@@ -11,14 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import did_you_mean, real_number
+from dpfast.arguments import Array, did_you_mean, real_number
 from dpfast.data.cells import cell_value
 from dpfast.data.classes import Spellings, check_type
 from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
 from dpfast.data.columns import column_names, labels, numbers
 from dpfast.errors import Hinted, InvalidInput, described, understood
-
-Array = NDArray[np.float64]
 
 LARGEST = float(np.finfo(float).max)
 

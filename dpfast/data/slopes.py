@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.data.arithmetic import FUNCTIONS, Arithmetic
 from dpfast.data.coding import Coding, Column, Factor, Main
 from dpfast.data.columns import column, numbers
 from dpfast.data.splines import Spline
 
-Array = NDArray[np.float64]
 Columns = Mapping[str, Column]
 
 #: Change of the design with a variable: its name; the width of a coded unit in its own units; and

@@ -9,14 +9,12 @@ from itertools import pairwise
 from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.data.coding import Column, Encoded
 from dpfast.data.columns import column, numbers
 from dpfast.data.schema import Numeric, Schema
 from dpfast.errors import InvalidInput, described
-
-Array = NDArray[np.float64]
 
 #: Most inner knots of a spline: each is one column of the design.
 MAX_KNOTS = 100

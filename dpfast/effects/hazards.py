@@ -6,9 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import positive
+from dpfast.arguments import Array, positive
 from dpfast.curator.answers import JointAnswer
 from dpfast.curator.hazards import LARGEST, AtRisk, FollowUp, score_of_rows
 from dpfast.curator.preconditioned import PreconditionedQueries
@@ -48,8 +47,6 @@ from dpfast.solvers.pcn.local import SUBSAMPLE_PART
 from dpfast.solvers.pcn.plan import TINY, BudgetAllocation
 from dpfast.solvers.pcn.score_equations import ScoreQueries, ScoreSolution, solve_scores
 from dpfast.solvers.pcn.second_moments import second_moments
-
-Array = NDArray[np.float64]
 
 #: Longest step in a coefficient of a standardised column, or in the logarithm of a hazard.  Beyond
 #: it the curvature of the likelihood may differ too much from the one released.

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.data.instruments import Equations, Roles, equations_of, roles_of
 from dpfast.data.schema import Schema
 from dpfast.data.source import EVERYTHING
@@ -44,8 +44,6 @@ from dpfast.scaling.remarks import STOPPED
 from dpfast.scaling.weight_unit import planned_weight_unit
 from dpfast.solvers.pcn.clipping import may_bias
 from dpfast.solvers.pcn.local import SUBSAMPLE_PART
-
-Array = NDArray[np.float64]
 
 #: First-stage F below which instruments are called weak (Staiger and Stock 1997).
 WEAK = 10.0

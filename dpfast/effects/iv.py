@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri
 
+from dpfast.arguments import Array
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
@@ -17,8 +17,6 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import short_number
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import cells_of, headings, of_first_cells, render_table
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

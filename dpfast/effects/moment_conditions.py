@@ -6,8 +6,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import JointAnswer
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.models import LeastSquares
@@ -17,8 +17,6 @@ from dpfast.solvers.pcn.initial import PILOT_CAP
 from dpfast.solvers.pcn.plan import BudgetAllocation
 from dpfast.solvers.pcn.score_equations import ScoreQueries, ScoreSolution, solve_scores
 from dpfast.solvers.pcn.second_moments import SecondMoments, second_moments
-
-Array = NDArray[np.float64]
 
 #: Price of the second Gram matrix, relative to the first.  No later query corrects the first stage:
 #: with 2 intervals are 2% narrower at n mu = 1,500, and F is lower by a third.

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dpfast.arguments import Array
 from dpfast.curator.effects import ARMS, Aim, Nuisance, Trial, planned_rows
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.models import resolve_loss
@@ -22,8 +22,6 @@ from dpfast.solvers.pcn.engine import fit_pcn
 from dpfast.solvers.pcn.histogram import N_FINE_BINS, NormHistogram
 from dpfast.solvers.pcn.plan import BudgetAllocation, Setting, prices
 from dpfast.solvers.pcn.result import SolverResult
-
-Array = NDArray[np.float64]
 
 #: Shares of mu^2: of the nuisances, of the histograms of propensities and of deviations, and of the
 #: mean weight where it is released.  The location has the rest.

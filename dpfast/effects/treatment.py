@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import number_in, one_of, positive
+from dpfast.arguments import Array, number_in, one_of, positive
 from dpfast.curator.answers import Answer
 from dpfast.curator.effects import (
     FOLDS,
@@ -54,8 +54,6 @@ from dpfast.solvers.pcn.clipping import (
 )
 from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
 from dpfast.solvers.pcn.precondition import DETECTED_SDS
-
-Array = NDArray[np.float64]
 
 #: Populations over which effects are averaged.
 ESTIMANDS = ("all", "treated")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dpfast.arguments import number_in
+from dpfast.arguments import Array, number_in
 from dpfast.curator.effects import FOLDS, Aim
 from dpfast.data.columns import column, numbers, refuse_column_of, refuse_other_rows
 from dpfast.data.schema import Binary, Schema
@@ -17,8 +14,6 @@ from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
 from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.formula import read_formula, table_source
 from dpfast.scaling.budget import MIN_RECORDS_FACTOR
-
-Array = NDArray[np.float64]
 
 #: Whether the propensity and the outcomes are modelled on covariates, for each method.
 METHODS = {

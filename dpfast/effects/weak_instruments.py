@@ -6,12 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dpfast.arguments import Array
 
 if TYPE_CHECKING:
     from dpfast.effects.moment_conditions import Columns, FirstStage, IVEstimate
-
-Array = NDArray[np.float64]
 
 #: Floor on the variance of residuals at any coefficient, relative to that at the estimate.  The
 #: released moments may suggest less, or a negative one.

@@ -8,11 +8,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpfast.arguments import positive
+from dpfast.arguments import Array, positive
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.data.columns import column_names, is_table, refuse_column_of, refuse_other_rows
 from dpfast.data.records import Covariates
@@ -28,8 +28,6 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.regression.fit import fit
-
-Array = NDArray[np.float64]
 
 #: Modules of scikit-learn that call ``predict`` to compute a score, or to fit a second model.
 SCORERS = ("sklearn.utils._response", "sklearn.metrics._scorer")

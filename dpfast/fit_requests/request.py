@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import check_constant, flag, real_array, whole_number
+from dpfast.arguments import Array, check_constant, flag, real_array, whole_number
 from dpfast.curator import Curator
 from dpfast.curator.curator import Prepared
 from dpfast.data import Records, as_records
@@ -53,7 +53,6 @@ PERSON_COPIES = 4
 #: Further copies of the block that is read or averaged.
 COPIES_IN_USE = 3
 
-Array = NDArray[np.float64]
 Names = tuple[str, ...] | None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import flag, names_given
+from dpfast.arguments import Array, flag, names_given
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from dpfast.inference.hypotheses import Contrast, Ratios, WaldTest
     from dpfast.inference.margins import MarginalEffects
     from dpfast.inference.rendering.table import Summary
-
-Array = NDArray[np.float64]
 
 
 class AfterFit(Refused, Result):

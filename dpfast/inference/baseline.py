@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import real_number
+from dpfast.arguments import Array, real_number
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.degrees import Covariance, t_half_widths, variances
-
-Array = NDArray[np.float64]
 
 #: A point of a curve is NaN if directions in which the Hessian is noise have more than this part of
 #: its variance: above it intervals cover .73 to .84 of six designs, up to it .95 to .97.

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import did_you_mean, real_array, real_number
+from dpfast.arguments import Array, did_you_mean, real_array, real_number
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.rendering.editing import factor_of
 
@@ -32,8 +32,6 @@ _OF_LEVELS = re.compile(r"^C\(\s*(.*?)\s*\)$")
 
 #: A text has at most so many open parentheses at a time.
 _DEEPEST = 50
-
-Array = NDArray[np.float64]
 
 
 class _Affine(NamedTuple):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import real_array
+from dpfast.arguments import Array, real_array
 from dpfast.errors import InvalidInput
 from dpfast.inference.base import FixedLevel, Result
 from dpfast.inference.degrees import (
@@ -26,8 +26,6 @@ from dpfast.inference.named import Named, named
 
 if TYPE_CHECKING:
     from dpfast.inference.rendering.table import Summary
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

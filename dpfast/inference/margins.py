@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import did_you_mean
+from dpfast.arguments import Array, did_you_mean
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.inference.base import FixedLevel
 from dpfast.inference.degrees import t_intervals, t_pvalues, variances
@@ -17,8 +16,6 @@ from dpfast.inference.guarantees import Guarantee
 
 if TYPE_CHECKING:
     from dpfast.inference.rendering.table import Summary
-
-Array = NDArray[np.float64]
 
 AVERAGES = (
     "an average of effects over the records is a query about them, which a fit does not pay for: "

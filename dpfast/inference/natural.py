@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.degrees import Covariance, estimable
 from dpfast.inference.rows import Change
@@ -14,8 +14,6 @@ from dpfast.kernels.linalg import congruence
 
 if TYPE_CHECKING:
     from dpfast.inference.rows import Coded, RowReader
-
-Array = NDArray[np.float64]
 
 
 class NaturalRows(NamedTuple):

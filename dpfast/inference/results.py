@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast.arguments import flag
+from dpfast.arguments import Array, flag
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.inference.after_fit import AfterFit
 from dpfast.inference.degrees import Covariance, coverage, t_intervals, t_pvalues, variances
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows, natural_map
-from dpfast.models.losses import Array
 from dpfast.models.names import kind_of
 
 if TYPE_CHECKING:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import check_constant, flag, real_array
+from dpfast.arguments import Array, check_constant, flag, real_array
 from dpfast.errors import InvalidInput, described
-
-Array = NDArray[np.float64]
 
 _UP = 1.0 + 2.0**-44  # more than the rounding of a sum of up to 4096 terms relative to its size
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
-from dpfast.models.losses import Array, Loss
+from dpfast.arguments import Array, real_array
+from dpfast.models.losses import Loss
 
 #: Predictors are clipped at this size, so that no mean leaves float64.
 MAX_PREDICTOR = 708.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import check_constant, real_array
+from dpfast.arguments import Array, check_constant, real_array
 from dpfast.errors import understood
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
 NODES = np.arange(-80, 81) / 8.0
 MASSES = np.exp(-0.5 * NODES**2)
 MASSES = MASSES / MASSES.sum()
-
-Array = NDArray[np.float64]
 
 
 class ScaleProfile(NamedTuple):

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import check_constant, flag, whole_number
+from dpfast.arguments import Array, check_constant, flag, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_gradients import CompiledGradients, compiled_gradients
 
-Array = NDArray[np.float64]
 Gradients = Callable[[Array, Array, Array], ArrayLike]
 
 

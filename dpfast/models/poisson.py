@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpfast.arguments import check_constant, real_array
+from dpfast.arguments import Array, check_constant, real_array
 from dpfast.errors import understood
-from dpfast.models.losses import Array, Loss
+from dpfast.models.losses import Loss
 
 #: Predictors are clipped at this: the log of more than the largest mean that can be declared.
 LARGEST_LOG = 700.0

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
-from dpfast.models.losses import Array, Labels
+from dpfast.arguments import Array, real_array
+from dpfast.models.losses import Labels
 
 #: Margins are clipped at minus this size: in effect there is no bound on a score.
 UNBOUNDED = 1e60

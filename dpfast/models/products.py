@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpfast.arguments import check_constant, flag, real_array, real_number, whole_number
+from dpfast.arguments import Array, check_constant, flag, real_array, real_number, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.models.domains import Domain, shrunk
-
-Array = NDArray[np.float64]
 
 _UP = 1.0 + 2.0**-44
 

@@ -8,9 +8,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpfast.arguments import check_constant, positive, real_array, whole_number
+from dpfast.arguments import Array, check_constant, positive, real_array, whole_number
 from dpfast.errors import InvalidInput, described, understood
-from dpfast.models.losses import FAR, NEAR, Array, Loss
+from dpfast.models.losses import FAR, NEAR, Loss
 
 NORMAL = NormalDist()
 

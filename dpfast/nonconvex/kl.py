@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import real_number, whole_number
+from dpfast.arguments import Array, real_number, whole_number
 from dpfast.errors import InvalidInput
 from dpfast.models import Loss, Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.nonprivate import nonprivate_curator, nonprivate_descent
-
-Array = NDArray[np.float64]
 
 #: Part of the largest excess risk below which others are rounding, and are left out.
 RESOLUTION = 1e-9

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import number_in, positive, real_number
+from dpfast.arguments import Array, number_in, positive, real_number
 from dpfast.curator import JointAnswer
 from dpfast.curator.steps import curvature_receipt
 from dpfast.errors import InvalidInput, described
@@ -29,8 +29,6 @@ from dpfast.optimize.trajectory import Trajectory, run_steps
 
 #: Part of the total ``mu^2`` that an estimated step size costs.
 ESTIMATE_SHARE = 0.02
-
-Array = NDArray[np.float64]
 
 
 class Descent(NamedTuple):

@@ -8,9 +8,8 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import detached, real_array
+from dpfast.arguments import Array, detached, real_array
 from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
@@ -100,8 +99,6 @@ __all__ = [
     "refuse_unmet_needs",
     "refuse_without_matrices",
 ]
-
-Array = NDArray[np.float64]
 
 FLOAT = np.dtype(np.float64)
 

@@ -10,13 +10,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator import JointAnswer
 from dpfast.kernels.linalg import capped_step, floored_step
 from dpfast.models import Objective
-
-Array = NDArray[np.float64]
 
 #: Largest factor by which a step raises the scale, and by which it lowers it.  A scale that is too
 #: large comes down in one step if noise is small; one that is too small needs several.

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast.arguments import Array
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.descent import MIN_RHO, Path
-
-Array = NDArray[np.float64]
 
 
 def hand_over(

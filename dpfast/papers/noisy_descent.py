@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.optimize.nonconvex.descent import MIN_RHO, checked_count
-
-Array = NDArray[np.float64]
 
 
 class NoisyDescent:

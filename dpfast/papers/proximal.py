@@ -13,10 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dpfast.arguments import flag, positive
+from dpfast.arguments import Array, flag, positive
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
@@ -25,9 +22,6 @@ from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.descent import Path, checked_count, noise_for
 from dpfast.papers.guard import hand_over
 from dpfast.papers.noisy_descent import NoisyDescent, projected, reach
-
-Array = NDArray[np.float64]
-
 
 #: Number of rounds without KL constants.
 DEFAULT_ROUNDS = 8

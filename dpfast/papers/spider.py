@@ -18,10 +18,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dpfast.arguments import flag, positive
+from dpfast.arguments import Array, flag, positive
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
@@ -29,8 +26,6 @@ from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.descent import MIN_RHO, Path, checked_count, noise_for, price_of
 from dpfast.papers.guard import hand_over
-
-Array = NDArray[np.float64]
 
 #: Part of the budget below which rounds end, and adaptive descent does not take over: their noise
 #: would be too large.

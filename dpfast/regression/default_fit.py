@@ -8,9 +8,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import check_constant
+from dpfast.arguments import Array, check_constant
 from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.errors import InvalidBudget, InvalidInput
@@ -51,8 +50,6 @@ from dpfast.solvers.pcn.initial import (
 from dpfast.solvers.pcn.local import SUBSAMPLE_PART
 from dpfast.solvers.pcn.plan import MAX_STEPS, TINY, BudgetAllocation, Setting, prices
 from dpfast.solvers.pcn.result import SolverResult
-
-Array = NDArray[np.float64]
 
 #: Part of the rows' squares that down-weighting removes, from which on a fit warns.
 MAX_DOWNWEIGHTED = 0.1

@@ -12,15 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.models import LeastSquares, Loss
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.solvers.pcn.histogram import SINGLE_BIN_SDS
 from dpfast.solvers.pcn.plan import TINY
-
-Array = NDArray[np.float64]
 
 #: Part of mu^2 for units, which are measured around zero: of the columns, and with the response.
 #: With .25 to .5 errors of predictions differ by a tenth on 30 tables.

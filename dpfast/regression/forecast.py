@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import (
     LARGEST_WHOLE,
+    Array,
     number_in,
     positive,
     real_array,
@@ -33,8 +34,6 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.fit import fit
 from dpfast.regression.nonprivate import nonprivate_fit
-
-Array = NDArray[np.float64]
 
 #: Records of the synthetic pilot.
 PILOT_RECORDS = 4096

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Answer
 from dpfast.curator.fit_errors import FitErrors, Line
 from dpfast.data.schema import Schema
@@ -30,8 +30,6 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.privacy.tables.sensitivity import SQUARE_AT, SQUARE_WEIGHT
 from dpfast.regression.formula import read_formula
-
-Array = NDArray[np.float64]
 
 #: Share of mu^2 for the first moments, which the second are centred at.
 FIRST_SHARE = 0.3

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import check_constant
+from dpfast.arguments import Array, check_constant
 from dpfast.errors import InvalidInput
 from dpfast.fit_requests.partial import UNFINISHED
 from dpfast.fit_requests.planned_run import Progress
@@ -25,8 +24,6 @@ from dpfast.scaling.budget import FARTHEST, ScalingBudget
 from dpfast.scaling.private import PrivateScaling, plan_scaling
 from dpfast.scaling.standardize import CODED, refuse_like
 from dpfast.scaling.standardized import GivenScaling, Standardized
-
-Array = NDArray[np.float64]
 
 #: Range of the residual scale, in spreads of the response.  It is at most about one of them; a
 #: heavy-tailed response has the spread of its bulk, hence the margin above.

@@ -6,13 +6,11 @@ A maximum likelihood estimate does not exist then (Albert and Anderson 1984).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.models import Loss
 from dpfast.models.losses import MASSES, NODES
 from dpfast.solvers.pcn.result import Scores
-
-Array = NDArray[np.float64]
 
 #: Standard deviations by which a level with enough responses must err for a false warning.
 FALSE_WARNING_SDS = 2.4

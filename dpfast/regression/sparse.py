@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import did_you_mean, flag, whole_number
+from dpfast.arguments import Array, did_you_mean, flag, whole_number
 from dpfast.curator.column_scores import ColumnScores, Model, choice_receipt, without_values
 from dpfast.curator.effects import planned_rows
 from dpfast.curator.shares import share_receipt
@@ -34,8 +33,6 @@ from dpfast.scaling.private import PrivateScaling, refuse_no_columns
 from dpfast.solvers.pcn.engine import fit_pcn
 from dpfast.solvers.pcn.histogram import N_FINE_BINS
 from dpfast.solvers.pcn.plan import BudgetAllocation, Setting, prices
-
-Array = NDArray[np.float64]
 
 #: Shares of mu^2 left by the column scales: of choices, of the fits between them, and of the sizes
 #: of residuals.  The fit that is reported has the rest.  Shares of choices from .5 to .8 found as

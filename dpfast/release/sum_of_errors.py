@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from dpfast.arguments import Array
 from dpfast.privacy.release.scaled import law_quantile
-
-Array = NDArray[np.float64]
 
 #: Halvings of the interval of a quantile: of its relative length 2^-60 is left.
 HALVINGS = 60

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast.arguments import Array
 from dpfast.kernels import decisions
 from dpfast.scaling.thresholds import LARGEST, SMALLEST
 from dpfast.solvers.pcn.histogram import NEIGHBOUR_SDS, SINGLE_BIN_SDS
-
-Array = NDArray[np.float64]
 
 #: Mean distance in a cell over the power of two that stands for it, about.
 CELL_MEAN = 1.06

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Answer
 from dpfast.curator.scaling.columns import Bisection, Quantile, connect_bisection
 from dpfast.privacy.rounding import ROUNDING_SUM
@@ -30,8 +30,6 @@ from dpfast.scaling.thresholds import (
     next_key,
     value_of,
 )
-
-Array = NDArray[np.float64]
 
 #: Counts planned for each column.  Fewer do not find a column of any magnitude; with an ample
 #: budget twice as many are allowed.

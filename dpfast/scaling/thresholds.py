@@ -10,9 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dpfast.arguments import Array
 
 BINADE = 1 << 52
 #: Width of an interval of keys, 1e-9 of a number, below which it is a tie: one value is frequent.

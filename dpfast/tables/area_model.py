@@ -6,11 +6,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.regression.forecast import evenly
-
-Array = NDArray[np.float64]
 
 #: Rounds of variances within areas, each of which follows a fit of the hierarchical model.
 VARIANCE_ROUNDS = 4

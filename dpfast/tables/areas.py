@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
@@ -16,8 +16,6 @@ from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import end_headings, render_table
 from dpfast.tables.by_cell import estimate_shown, normal_half_width
 from dpfast.tables.fitted import coefficients_by_level, place_of
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

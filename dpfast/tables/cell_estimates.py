@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag, positive
+from dpfast.arguments import Array, flag, positive
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.rendering.table import Summary
@@ -23,8 +23,6 @@ from dpfast.tables.by_cell import (
     records_shown,
     render_cells,
 )
-
-Array = NDArray[np.float64]
 
 #: Statistics that are means of those of strata.
 MEAN_OR_SHARE = re.compile(r"mean|share up to \S+")

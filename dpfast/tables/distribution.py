@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import real_array, whole_number
+from dpfast.arguments import Array, real_array, whole_number
 from dpfast.curator.answers import Answer
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, described, understood
@@ -25,8 +24,6 @@ from dpfast.tables.estimates import TableQuery
 from dpfast.tables.grouping import Grouping, grouping_of
 from dpfast.tables.prefix_noise import PrefixNoise
 from dpfast.tables.results import QuantileTable
-
-Array = NDArray[np.float64]
 
 #: Default number of bins.  Noise grows with the logarithm of their number: 4,096 have a tenth more
 #: than 1,024.

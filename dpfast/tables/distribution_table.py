@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import Array, real_array
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.degrees import coverage
 from dpfast.inference.rendering.table import Summary
@@ -28,8 +27,6 @@ from dpfast.tables.inequality import (
 from dpfast.tables.prefix_noise import PrefixNoise
 from dpfast.tables.results import QuantileTable
 from dpfast.tables.survival import survival_of_counts
-
-Array = NDArray[np.float64]
 
 #: Largest number of times of a survival curve.
 MOST_TIMES = 60

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpfast.arguments import positive
 from dpfast.curator.answers import Answer
@@ -29,7 +28,6 @@ from dpfast.tables.moments import ReleasedSums
 from dpfast.tables.results import CellTable, table_of
 from dpfast.tables.weight_bound import WeightBound
 
-Array = NDArray[np.float64]
 Result = TypeVar("Result")
 
 #: Copies of the coded columns in memory at the same time, at most.

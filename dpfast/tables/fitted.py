@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import fdtrc
 
+from dpfast.arguments import Array
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage
@@ -19,8 +19,6 @@ from dpfast.inference.results import Fit
 from dpfast.inference.summary import cells_of, headings, render_table
 from dpfast.scaling.remarks import cell_remarks
 from dpfast.tables.by_cell import TOO_SMALL
-
-Array = NDArray[np.float64]
 
 #: Stands for infinite degrees of freedom, which the F distribution does not take.
 MAX_DEGREES = 1e9

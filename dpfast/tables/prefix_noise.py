@@ -6,11 +6,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.privacy.tables.prefix_sums import UNIT, root_coefficients
-
-Array = NDArray[np.float64]
 
 
 @lru_cache(maxsize=8)

@@ -13,14 +13,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.errors import InvalidInput
 from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.budget import GDP
 from dpfast.tables.moments import ReleasedSums
-
-Array = NDArray[np.float64]
 
 
 def reconciled(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.base import FixedLevel
 from dpfast.inference.degrees import coverage, t_half_widths
@@ -30,8 +30,6 @@ from dpfast.tables.by_cell import (
 )
 from dpfast.tables.cell_estimates import CellEstimates
 from dpfast.tables.moments import ReleasedSums, moments_of, weighted_shares
-
-Array = NDArray[np.float64]
 
 #: Width of an interval, as part of the declared range, up to which it lies at an end because of the
 #: values.  Wider intervals reach an end by noise alone, and do not warn.

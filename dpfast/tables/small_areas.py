@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import positive as positive_number
+from dpfast.arguments import Array, positive as positive_number
 from dpfast.curator.tables.areas import Areas, grams_receipt
 from dpfast.curator.tables.levels import in_any_level
 from dpfast.data.formula import terms_of
@@ -39,8 +39,6 @@ from dpfast.tables.area_model import (
 )
 from dpfast.tables.areas import SmallAreas
 from dpfast.tables.grouping import levels_beside, one_grouping, refuse_within
-
-Array = NDArray[np.float64]
 
 #: Shares of mu^2 left by the column scales: of the Gram matrices of areas around one line, of those
 #: around each area's own line, and of one of all areas that hardly clips.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import positive
+from dpfast.arguments import Array, positive
 from dpfast.curator.answers import Answer
 from dpfast.curator.tables.cells import Cells
 from dpfast.data import Records
@@ -36,8 +36,6 @@ from dpfast.scaling.private import PrivateScaling, refuse_no_columns
 from dpfast.scaling.remarks import stopped_levels_remark
 from dpfast.tables.fitted import SubgroupFits
 from dpfast.tables.grouping import levels_beside, one_grouping, refuse_within
-
-Array = NDArray[np.float64]
 
 #: Losses whose fits release only the queries that claim T6 covers.
 LOSSES = ("least-squares", "log-cosh", "huber", "pseudo-huber", "logistic")

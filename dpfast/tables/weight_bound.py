@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.tables.weighted import WeightedCells
 from dpfast.data.cell_records import LARGEST_LOGARITHM
 from dpfast.tables.inequality import monotone
 from dpfast.tables.prefix_noise import PrefixNoise
-
-Array = NDArray[np.float64]
 
 #: Share of the squared budget for the bound.  With .04 of a small budget a tenth of 2,000
 #: log-normal weights was clipped, and counts were too small by more than their errors.

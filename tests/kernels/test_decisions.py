@@ -18,7 +18,6 @@ from dpfast.solvers.pcn import (
     precondition,
     search,
     steps,
-    tail,
 )
 from dpfast.solvers.pcn.scores import NoisyScore
 from tests.twins import decisions as twin
@@ -81,7 +80,7 @@ def test_tails_and_means_of_histograms(seed, n):
     first, second = ours.extrapolate_tail(n), theirs.extrapolate_tail(n)
     for one, other in zip(first, second, strict=True):
         close(one, other, atol=1e-9 * max(ours.shares.max(), 1e-300))
-    posterior = tail.tail_posterior(ours.octaves, ours.octave_noise, n, ours.before_mode)
+    posterior = histogram.tail_posterior(ours.octaves, ours.octave_noise, n, ours.before_mode)
     for one, other in zip(
         posterior,
         twin.tail_posterior(ours.octaves, ours.octave_noise, n, ours.before_mode),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dpfast.arguments import Array
 
 #: Radii of successive starts in length-scales.  One small radius is enough: over simulated paths it
 #: ends within 1e-3 of the best of many.  A radius above 1 ends worse, because the slope of the

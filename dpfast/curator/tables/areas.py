@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.answers import Answer, Receipt, gaussian_receipt
 from dpfast.curator.noisy_release import release_with_noise, source_of_noise
 from dpfast.curator.tables.cells import UNIT
 from dpfast.curator.tables.levels import Levels, clip_rows
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.tables.sensitivity import cell_grams
-
-Array = NDArray[np.float64]
 
 
 class Areas(Levels):

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.data.parts import (
     CACHE_BYTES,
     Block,
@@ -20,8 +20,6 @@ from dpfast.data.parts import (
     rows_in,
 )
 from dpfast.data.records import Covariates, Records, Wrapped
-
-Array = NDArray[np.float64]
 
 #: Rows that are searched at a time for those in some slots.
 SEARCH_CHUNK = 1 << 17

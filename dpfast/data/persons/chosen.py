@@ -6,12 +6,10 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records, Wrapped
-
-Array = NDArray[np.float64]
 
 
 def chosen_rows(persons: PersonMeans, draw: Callable[[int], Array]) -> Records:

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records, Wrapped
-
-Array = NDArray[np.float64]
 
 #: Bytes of the persons' scores that one pass over the rows makes.
 SCORE_BYTES = 1 << 28

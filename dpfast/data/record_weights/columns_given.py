@@ -7,15 +7,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpfast.arguments import did_you_mean, number_in
+from dpfast.arguments import Array, did_you_mean, number_in
 from dpfast.data.columns import column, column_names, frame, library, numbers, refuse_other_rows
 from dpfast.data.record_weights.joined import WeightLayout, packed, weighted_records, with_columns
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
-
-Array = NDArray[np.float64]
 
 DASK = ("dask", "dask_expr")
 WEIGHT, OFFSET = "sample_weight", "offset"

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.data.coding import Coding, Column, Factor, Main
 from dpfast.data.formula import Terms
 from dpfast.data.indicators import declared_levels
 from dpfast.data.scaling.units import ReleasedScales
 from dpfast.data.schema import Numeric
 from dpfast.data.splines import Spline
-
-Array = NDArray[np.float64]
 
 
 class DeclaredUnits(NamedTuple):

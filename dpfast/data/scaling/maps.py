@@ -6,9 +6,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dpfast.arguments import Array
 
 #: Rows that are mapped, or whose norms are computed, at a time: they stay in the processor's cache.
 CHUNK = 4096

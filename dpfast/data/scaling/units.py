@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.data.coding import Coding, Column, Encoded, Main
 from dpfast.data.records import Covariates, Mapped, Records
 from dpfast.data.scaling.maps import CHUNK
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.optimize.nonconvex.descent import MIN_RHO, noise_for
-
-Array = NDArray[np.float64]
 
 #: Parts of the budget after which norms are released again; and where each release costs more.
 RENEWALS = (0.0, 0.01, 0.03, 0.08, 0.2, 0.4, 0.6, 0.8)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.base import Result
 from dpfast.inference.degrees import coverage
@@ -16,8 +16,6 @@ from dpfast.inference.rendering.digits import by_error, short_number
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.results import Fit
 from dpfast.inference.summary import coded_of, headings, render_table
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

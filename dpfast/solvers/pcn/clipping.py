@@ -5,13 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpfast.kernels import decisions
 from dpfast.solvers.pcn.histogram import TRIED_PARTS, NormHistogram, tail_shapes
-
-Array = NDArray[np.float64]
 
 #: Bias of clipping, relative to the mean norm clipped off, if tails are asymmetric.  Measured:
 #: a quarter for capital gains of adult, three quarters for house prices.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.kernels.linalg import eigh, floor_eigenvalues
 from dpfast.solvers.pcn.clipping import ASYMMETRY, clipped_in_rare_direction
 from dpfast.solvers.pcn.information import median_of_sorted
@@ -15,8 +15,6 @@ from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.rounds import Run
 from dpfast.solvers.pcn.score_norms import ScoreClipping
 from dpfast.solvers.pcn.steps import NewtonSolution
-
-Array = NDArray[np.float64]
 
 
 def score_covariance(

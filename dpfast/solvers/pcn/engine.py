@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.solvers.pcn.covariance import (
     bias_variance,
@@ -43,7 +43,6 @@ from dpfast.solvers.pcn.steps import AveragedNewton, NewtonSolution
 from dpfast.solvers.pcn.stopping import StoppingRule
 from dpfast.solvers.pcn.weights import RowLimits, leverage_weights
 
-Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.preconditioned import (
     NO_CLIPPING,
     Linearization,
@@ -72,8 +72,6 @@ def tail_posterior(octaves: Array, noise: float, n: float, before_mode: bool) ->
     """
     return Tail(*decisions.tail_posterior(octaves, noise, n, before_mode, tail_shapes()))
 
-
-Array = NDArray[np.float64]
 
 #: Powers of 2 of the smallest and the largest edge.
 LOWEST, HIGHEST = -6, 20

@@ -6,13 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.kernels import decisions
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.scores import SIGNAL_SDS
-
-Array = NDArray[np.float64]
 
 #: Part of the curvature by which scores of labels vary, below which a step's bound applies.  Where
 #: the model is wrong they vary by less than the curvature, and longer steps would overshoot.

@@ -12,8 +12,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.solvers.pcn.engine import (
     Preparation,
@@ -33,8 +33,6 @@ from dpfast.solvers.pcn.rounds import Pilot
 from dpfast.solvers.pcn.score_norms import ScoreClipping, clipping_norm
 from dpfast.solvers.pcn.scores import SIGNAL_SDS
 from dpfast.solvers.pcn.weights import leverage_weights
-
-Array = NDArray[np.float64]
 
 #: Budget of one query of public rows: the simulated noise is far below their sampling error.
 PUBLIC_MU = 1e3

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.solvers.pcn.curvature import (
     GaussianCurvature,
@@ -22,8 +22,6 @@ from dpfast.solvers.pcn.plan import GRAM_NOISE, TINY, Budgets
 from dpfast.solvers.pcn.precondition import divide, no_records, precondition
 from dpfast.solvers.pcn.rounds import Pilot, Run, broadened, clipped_round
 from dpfast.solvers.pcn.scores import NoisyScore
-
-Array = NDArray[np.float64]
 
 #: Largest part of the records for which a subsample estimates the curvature of all.
 SUBSAMPLE_PART = 0.25

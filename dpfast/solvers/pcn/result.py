@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.preconditioned import NO_CLIPPING, RowClipping
 from dpfast.solvers.pcn.plan import MAX_STEPS
 from dpfast.solvers.pcn.scores import NoisyScore
-
-Array = NDArray[np.float64]
 
 
 class Scores(NamedTuple):

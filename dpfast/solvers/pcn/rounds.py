@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast.arguments import Array
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.solvers.pcn.clipping import choose_clipping_norm, noise_per_bound
 from dpfast.solvers.pcn.curvature import (
@@ -21,8 +19,6 @@ from dpfast.solvers.pcn.plan import EVEN_PEAK, BudgetAllocation, Budgets, Settin
 from dpfast.solvers.pcn.precondition import divide, precondition, shrink
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
 from dpfast.solvers.pcn.search import cutting_plane, trust_region
-
-Array = NDArray[np.float64]
 
 
 class Run(NamedTuple):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.solvers.pcn.clipping import (
     ASYMMETRY,
@@ -19,8 +16,6 @@ from dpfast.solvers.pcn.local import LocalCurvature
 from dpfast.solvers.pcn.rounds import Run
 from dpfast.solvers.pcn.scores import NoisyScore
 from dpfast.solvers.pcn.weights import RowLimits
-
-Array = NDArray[np.float64]
 
 
 class ScoreClipping(NamedTuple):

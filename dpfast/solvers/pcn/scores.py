@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast.arguments import Array
 from dpfast.curator import Answer, JointAnswer
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries, RowClipping
 from dpfast.kernels import decisions
-
-Array = NDArray[np.float64]
 
 #: Standard deviations of noise above which a score, or its change, is information.
 SIGNAL_SDS = 2.0

@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpfast.arguments import Array
 from dpfast.kernels import decisions
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
-
-Array = NDArray[np.float64]
 
 #: Part of the way to a cutting plane above which a step is shortened, to half of the way: no
 #: minimum lies beyond the plane.

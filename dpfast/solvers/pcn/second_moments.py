@@ -6,15 +6,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.solvers.pcn.histogram import FINE, NormHistogram, released_norms
 from dpfast.solvers.pcn.initial import FIRST_RADIUS
 from dpfast.solvers.pcn.plan import TINY, Budgets
 from dpfast.solvers.pcn.precondition import precondition
-
-Array = NDArray[np.float64]
 
 
 class SecondMoments(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.kernels import decisions
 from dpfast.solvers.pcn.curvature import CurvatureModel, GaussianCurvature, bfgs_update
 from dpfast.solvers.pcn.information import (
@@ -21,8 +21,6 @@ from dpfast.solvers.pcn.plan import MAX_STEPS
 from dpfast.solvers.pcn.scores import NoisyMeat, NoisyScore, Problem, pooled_mean
 from dpfast.solvers.pcn.search import cutting_plane, trust_region
 from dpfast.solvers.pcn.stopping import StoppingRule, nonconvergence_direction
-
-Array = NDArray[np.float64]
 
 
 class NewtonSolution(NamedTuple):

@@ -6,13 +6,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.kernels.decisions import chi_squared_tail
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
-
-Array = NDArray[np.float64]
 
 #: Level of the test that scores still point one way.  Larger, fits that converged warn.
 FALSE_ALARM = 1e-3

@@ -6,7 +6,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpfast.curator.preconditioned import (
     NO_CLIPPING,
@@ -19,8 +18,6 @@ from dpfast.solvers.pcn.clipping import choose_clipping_norm, noise_per_bound
 from dpfast.solvers.pcn.histogram import FINE, NormHistogram, released_norms
 from dpfast.solvers.pcn.local import LocalCurvature, LocalWhitening
 from dpfast.solvers.pcn.rounds import Run
-
-Array = NDArray[np.float64]
 
 #: Smallest eigenvalue of the second Gram without weights.  Eigenvalues are about 1 where rows
 #: longer than the radius do not matter.  Below, almost only long rows determine a direction, and
