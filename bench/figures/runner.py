@@ -110,9 +110,8 @@ class Panel:
         named = bool(len(self.x)) and isinstance(self.x[0], str)
         x = np.arange(len(self.x)) if named else np.asarray(self.x, dtype=float)
         for index, (label, values) in enumerate(self.rows.items()):
-            self._line(
-                axes, label, self.own_x.get(label, x), np.asarray(values, dtype=float), index
-            )
+            at, values = self.own_x.get(label, x), np.asarray(values, dtype=float)
+            self._line(axes, label, at, values, {"linestyle": ""} if named else {}, index)
         for label, level in self.at.items():
             axes.axhline(level, color="0.4", linewidth=0.8, linestyle=":", label=label or None)
         for place in self.after:
@@ -125,11 +124,14 @@ class Panel:
             axes.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
             axes.xaxis.set_tick_params(which="minor", bottom=False)
             axes.xaxis.set_minor_formatter(lambda value, position: "")
-        axes.set(**self.axes)
+        axes.set(**{k: v for k, v in self.axes.items() if k != "title"})
+        axes.set_title(self.axes.get("title", ""), fontsize=9)
         if self.rows:
             axes.legend(**{"frameon": False, "fontsize": 7} | self.legend)
 
-    def _line(self, axes: Any, label: str, x: Any, values: np.ndarray, index: int) -> None:
+    def _line(
+        self, axes: Any, label: str, x: Any, values: np.ndarray, options: dict[str, Any], index: int
+    ) -> None:
         spread = self.spread.get(label)
         if values.ndim == 2:
             several = len(values) > 1
@@ -137,10 +139,11 @@ class Panel:
             values = values.mean(axis=0)
         style = self.styles.get(label, {})
         given = (style,) if isinstance(style, str) else ()
-        options: dict[str, Any] = {"markersize": 4, "linewidth": 1.3, "label": label}
+        usual = {"linestyle": "-"} | options
+        options = {"markersize": 4, "linewidth": 1.3, "label": label}
         if not given:
             reference = label.startswith(("non-private", "nominal"))
-            options |= {"color": COLOURS[index % len(COLOURS)], "linestyle": "-"}
+            options |= {"color": COLOURS[index % len(COLOURS)]} | usual
             options |= {"marker": "o"} if len(x) < 15 else {}
             options |= ({"linestyle": "--"} if reference else {}) | style
         (line,) = axes.plot(x, values, *given, **options)
@@ -172,7 +175,7 @@ class Outcome:
     data: dict[str, Any]
     reproduced: str
     remark: str
-    plot: Sequence[Panel] | Callable[[Any], None] = ()
+    plot: Sequence[Panel] = ()
     sharey: bool = False
 
     def __post_init__(self) -> None:
@@ -243,12 +246,9 @@ def draw(paper: int, name: str, quick: bool, out: Path, bar: bool) -> dict[str, 
         from matplotlib.figure import Figure as Canvas
 
         canvas = Canvas(figsize=chosen.size, layout="constrained")
-        if callable(outcome.plot):
-            outcome.plot(canvas)
-        else:
-            every = canvas.subplots(1, len(outcome.plot), sharey=outcome.sharey, squeeze=False)[0]
-            for panel, axes in zip(outcome.plot, every, strict=True):
-                panel.draw(axes)
+        every = canvas.subplots(1, len(outcome.plot), sharey=outcome.sharey, squeeze=False)[0]
+        for panel, axes in zip(outcome.plot, every, strict=True):
+            panel.draw(axes)
         canvas.suptitle(chosen.title, fontsize=11)
         canvas.savefig(folder / f"{name}.png", dpi=100, metadata={"Software": None})
     return report

@@ -18,9 +18,13 @@ def one_figure(monkeypatch):
     @runner.Figure(paper=9, name="figure-1", title="a title", statement="a statement")
     def figure_1(run):
         value = run.rng("x").normal(size=3)
-        return runner.Outcome(
-            {"value": value, "n": np.int64(3)}, "in part", "a remark", lambda canvas: None
-        )
+        rows = run.sweep((1, 2, 3), 4, lambda x, k: {"several": x + k, "one": x})
+        rows = {"several": rows["several"].T, "one": rows["one"][:, 0]}
+        plot = [
+            runner.Panel((1, 2, 3), rows, {"xlabel": "n", "title": "a"}, "xy", {"one": "ks--"}),
+            runner.Panel(["a", "b", "c"], {"one": value}, at={"": 0.0}, spread={"one": value}),
+        ]
+        return runner.Outcome({"value": value, "n": np.int64(3)}, "in part", "a remark", plot)
 
     return figure_1
 

@@ -10,8 +10,8 @@ import numpy as np
 
 import dpfast
 from bench import printed
-from bench.figures.paper1.designs import RADIUS, bounded_linear, curves, linear, logistic, one_panel
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.paper1.designs import RADIUS, bounded_linear, linear, lines, logistic
+from bench.figures.runner import Figure, Outcome, Panel, Run
 from bench.rivals import literature
 
 TRUTH = np.array([1.5, 1.0, -1.0, 0.5])
@@ -24,17 +24,16 @@ def estimates(
     run: Run, sizes: tuple[int, ...], repetitions: int, draw: Draw, methods: dict[str, Method]
 ) -> dict[str, np.ndarray]:
     """Estimates of every method on the same data sets, shape (size, repetition, coefficient)."""
-    found: dict[str, list[list[np.ndarray]]] = {label: [] for label in methods}
-    for done, n in enumerate(sizes):
-        for rows in found.values():
-            rows.append([])
-        for i in range(repetitions):
-            X, y = draw(run.rng(n, i), n)
-            for label, method in methods.items():
-                seed = run.seed(n, i, label)
-                found[label][-1].append(method(X, y, seed, np.random.default_rng(seed)))
-        run.progress(done + 1, len(sizes))
-    return {label: np.array(rows) for label, rows in found.items()}
+
+    def found(n: int, i: int) -> dict[str, np.ndarray]:
+        X, y = draw(run.rng(n, i), n)
+        seeds = {label: run.seed(n, i, label) for label in methods}
+        return {
+            label: method(X, y, seeds[label], np.random.default_rng(seeds[label]))
+            for label, method in methods.items()
+        }
+
+    return run.sweep(sizes, repetitions, found)
 
 
 def errors(found: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, np.ndarray]:
@@ -126,7 +125,7 @@ def figure_12(run: Run) -> Outcome:
         {"n": sizes, "error": mean, "runs": repetitions},
         "yes" if falls else "in part",
         f"{repetitions} runs a point, K = 6 log n, no intervals. Clipping: squared loss.",
-        one_panel(sizes, mean, xlabel="n", ylabel="mean l2 error", log="xy"),
+        [lines(sizes, mean, "n", "mean l2 error", "xy")],
     )
 
 
@@ -155,19 +154,15 @@ def figure_13(run: Run) -> Outcome:
         5.0 * spread, 3.0 * abs(bias["Mallows, GD (4)"][-1])
     )
 
-    def plot(figure: Any) -> None:
-        left, right = figure.subplots(1, 2)
-        curves(left, sizes, bias, xlabel="n", ylabel="bias of the intercept", log="x")
-        left.axhline(0.0, color="black", linewidth=0.8, linestyle=":")
-        curves(right, sizes, mean, xlabel="n", ylabel="mean l2 error", log="xy")
-
+    left = lines(sizes, bias, "n", "bias of the intercept", "x")
+    left.at = {"": 0.0}
     return Outcome(
         {"n": sizes, "error": mean, "bias of the intercept": bias, "runs": repetitions},
         "yes" if stays else "in part",
         f"{repetitions} runs a point, K = 6 log n, no intervals. The bias of clipping at n = "
         f"{sizes[-1]} is {bias['clipped at 1'][-1]:.3f}, that of the default "
         f"{bias['dpfast default'][-1]:.3f}.",
-        plot,
+        [left, lines(sizes, mean, "n", "mean l2 error", "xy")],
     )
 
 
@@ -254,7 +249,7 @@ def _figure_h2(
         f"{repetitions} runs a point, K = 6 log n, known scale, no intervals; public step sizes. "
         f"The gradient methods have {ratio.min():.2f} to {ratio.max():.2f} times the error of SSP. "
         + remark,
-        one_panel(sizes, mean, xlabel="n", ylabel="mean l2 error", log="xy"),
+        [lines(sizes, mean, "n", "mean l2 error", "xy")],
     )
 
 
@@ -295,14 +290,11 @@ def _figure_h3(run: Run, panels: dict[str, tuple[float, float, float]]) -> dict[
     return {"n": sizes, "error": mean, "runs": repetitions}
 
 
-def _panels(data: dict[str, Any]) -> Callable[[Any], None]:
-    def plot(figure: Any) -> None:
-        every = figure.subplots(1, len(data["error"]), squeeze=False)[0]
-        for axes, (label, mean) in zip(every, data["error"].items(), strict=True):
-            curves(axes, data["n"], mean, xlabel="n", ylabel="mean l2 error", log="xy")
-            axes.set_title(label, fontsize=9)
-
-    return plot
+def _panels(data: dict[str, Any]) -> list[Panel]:
+    panels = [lines(data["n"], m, "n", "mean l2 error", "xy") for m in data["error"].values()]
+    for panel, label in zip(panels, data["error"], strict=True):
+        panel.axes["title"] = label
+    return panels
 
 
 @Figure(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,10 @@ from scipy.special import expit
 from scipy.stats import truncnorm
 
 import dpfast
-
-__all__ = ["COLOURS", "RADIUS", "bounded_linear", "curves", "linear", "logistic", "newton", "norms"]
+from bench.figures.runner import Panel
 
 Array = np.ndarray
 RADIUS = math.sqrt(2.0)
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f", "#e69f00", "#56b4e9", "#000000")
 ONES = (1.0, 1.0, 1.0, 1.0)
 
 
@@ -67,52 +65,19 @@ def norms(path: Array, centre: Array) -> Array:
     return np.minimum(np.linalg.norm(np.asarray(path) - centre, axis=1), 1e6)
 
 
-def curves(
-    axes: Any,
-    x: Sequence[float],
-    rows: Mapping[str, Sequence[float]],
-    *,
-    xlabel: str,
-    ylabel: str,
-    log: str = "",
-) -> None:
-    """One line per entry, with markers; ``log`` names the logarithmic axes."""
-    for index, (label, values) in enumerate(rows.items()):
-        style = "--" if label.startswith(("non-private", "nominal")) else "-"
-        marker = "o" if len(x) < 15 else ""
-        colour = COLOURS[index % len(COLOURS)]
-        axes.plot(x, values, style, marker=marker, markersize=4, color=colour, label=label)
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel(ylabel)
-    if "y" in log:
-        axes.set_yscale("log")
-    if "x" in log:
-        axes.set_xscale("log")
-        if len(x) < 8:
-            axes.set_xticks(list(x), [f"{value:g}" for value in x], fontsize=8)
-            axes.xaxis.set_tick_params(which="minor", bottom=False)
-            axes.xaxis.set_minor_formatter(lambda value, position: "")
-    axes.legend(frameon=False, fontsize=8)
-
-
-def one_panel(
-    x: Sequence[float], rows: Mapping[str, Sequence[float]], **labels: Any
-) -> Callable[[Any], None]:
-    """A plot of these curves and nothing else."""
-    return lambda figure: curves(figure.subplots(), x, rows, **labels)
+def lines(
+    x: Sequence[float], rows: Mapping[str, Any], xlabel: str, ylabel: str, log: str = ""
+) -> Panel:
+    """Draw one line for each entry."""
+    return Panel(x, dict(rows), {"xlabel": xlabel, "ylabel": ylabel}, log)
 
 
 def distances(
-    figure: Any,
-    paths: Mapping[str, Array],
-    own: Array,
-    label: str,
-    styles: Sequence[Mapping[str, Any]] = (),
-) -> None:
+    paths: Mapping[str, Array], own: Array, label: str, styles: Mapping[str, Any] | None = None
+) -> list[Panel]:
     """Distances of iterates from the non-private estimate, with those of the default."""
-    axes = figure.subplots()
-    for index, (name, values) in enumerate(paths.items()):
-        axes.plot(values, label=name, **(styles[index] if styles else {"color": COLOURS[index]}))
-    axes.plot(own, "-s", color=COLOURS[3], markersize=3, label=label)
-    axes.set(xlabel="iteration", ylabel="distance from the non-private estimate", yscale="log")
-    axes.legend(frameon=False, fontsize=8)
+    rows = dict(paths) | {label: own}
+    x = {name: np.arange(len(values)) for name, values in rows.items()}
+    panel = lines((), rows, "iteration", "distance from the non-private estimate", "y")
+    panel.own_x, panel.styles = x, dict(styles or {}) | {label: "s-"}
+    return [panel]

@@ -10,8 +10,8 @@ import numpy as np
 
 import dpfast
 from bench import printed
-from bench.figures.paper1.designs import COLOURS, RADIUS, curves, linear
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.paper1.designs import RADIUS, linear, lines
+from bench.figures.runner import Figure, Outcome, Panel, Run
 from dpfast.inference.hypotheses import confidence_ellipse
 
 Z = 1.959963984540054
@@ -38,28 +38,20 @@ def coverage(
     """Sizes, runs, and how often the intervals of the paper's and our estimates hold the truth."""
     sizes = (500, 1000) if run.quick else (500, 1000, 2000, 4000)
     repetitions = 10 if run.quick else 300
-    labels = ("sandwich (13)", corrected, "dpfast default", "non-private")
-    rows: dict[str, list[float]] = {label: [] for label in labels}
-    for done, n in enumerate(sizes):
-        hits = np.zeros(4)
-        for i in range(repetitions):
-            X, y = linear(run.rng(n, i), n)
-            found = estimate(X, y, run.rng(n, i, 1))
-            fit, plain = (
-                default(run, X, y, (n, i)),
-                dpfast.nonprivate_fit(X, y, HUBER),
-            )
-            low, high = fit.conf_int()[1]
-            hits += (
-                covered(found.theta, found.plain),
-                covered(found.theta, found.corrected),
-                bool(low <= 1.0 <= high),
-                covered(plain.params, plain.bse),
-            )
-        for label, count in zip(rows, hits, strict=True):
-            rows[label].append(float(count / repetitions))
-        run.progress(done + 1, len(sizes))
-    return sizes, repetitions, rows
+
+    def held(n: int, i: int) -> dict[str, bool]:
+        X, y = linear(run.rng(n, i), n)
+        found, plain = estimate(X, y, run.rng(n, i, 1)), dpfast.nonprivate_fit(X, y, HUBER)
+        low, high = default(run, X, y, (n, i)).conf_int()[1]
+        return {
+            "sandwich (13)": covered(found.theta, found.plain),
+            corrected: covered(found.theta, found.corrected),
+            "dpfast default": bool(low <= 1.0 <= high),
+            "non-private": covered(plain.params, plain.bse),
+        }
+
+    found = run.sweep(sizes, repetitions, held)
+    return sizes, repetitions, {label: hits.mean(axis=1).tolist() for label, hits in found.items()}
 
 
 def closer(rows: dict[str, list[float]], corrected: str) -> list[bool]:
@@ -68,9 +60,10 @@ def closer(rows: dict[str, list[float]], corrected: str) -> list[bool]:
     return [abs(after - 0.95) <= abs(before - 0.95) for before, after in pairs]
 
 
-def draw_coverage(axes: Any, sizes: tuple[int, ...], rows: dict[str, list[float]]) -> None:
-    curves(axes, sizes, rows, xlabel="n", ylabel="coverage", log="x")
-    axes.axhline(0.95, color="black", linewidth=0.8, linestyle=":")
+def of_coverage(sizes: tuple[int, ...], rows: dict[str, list[float]]) -> Panel:
+    panel = lines(sizes, rows, "n", "coverage", "x")
+    panel.at = {"": 0.95}
+    return panel
 
 
 def descent(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> printed.Estimate:
@@ -103,15 +96,10 @@ def figure_5(run: Run) -> Outcome:
         "non-private": plain.confidence_ellipse(1, 2, n_points=100),
     }
 
-    def plot(figure: Any) -> None:
-        left, right = figure.subplots(1, 2)
-        draw_coverage(left, sizes, rows)
-        for index, (label, boundary) in enumerate(ellipses.items()):
-            right.plot(*boundary.T, color=COLOURS[index], label=label)
-        right.plot(1.0, 1.0, "+", color="black", markersize=10)
-        right.set_xlabel("second coefficient")
-        right.set_ylabel("third coefficient")
-
+    regions = {label: boundary[:, 1] for label, boundary in ellipses.items()} | {"truth": [1.0]}
+    right = lines((), regions, "second coefficient", "third coefficient")
+    right.own_x = {label: boundary[:, 0] for label, boundary in ellipses.items()} | {"truth": [1.0]}
+    right.styles = {key: {"marker": ""} for key in ellipses} | {"truth": "k+"}
     return Outcome(
         {"n": sizes, "coverage": rows, "runs": repetitions, "regions": ellipses},
         "yes" if all(closer(rows, "corrected (14)")) else "in part",
@@ -119,7 +107,7 @@ def figure_5(run: Run) -> Outcome:
         "point (standard error 0.013). The gray points of the paper use a stopping rule on the "
         "true gradient, which is not private, and are left out. Default and non-private: known "
         "scale.",
-        plot,
+        [of_coverage(sizes, rows), right],
     )
 
 
@@ -143,5 +131,5 @@ def figure_6(run: Run) -> Outcome:
         f"Known scale, Huber, K = 15, step size 0.4 (full steps diverge, figure 2b); {repetitions} "
         "runs a point. The quantile is outside the root; printed inside, 95% intervals cover far "
         "less. C_Newton leaves out the noise of earlier damped steps.",
-        lambda figure: draw_coverage(figure.subplots(), sizes, rows),
+        [of_coverage(sizes, rows)],
     )

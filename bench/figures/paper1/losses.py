@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 import dpfast
-from bench.figures.paper1.designs import COLOURS
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.runner import Figure, Outcome, Panel, Run
 
 LOSSES = {
     "Huber": dpfast.Huber(),
@@ -42,19 +41,15 @@ def figure_7(run: Run) -> Outcome:
             jump = np.abs(loss.psi_prime(t + 1e-7) - loss.psi_prime(t - 1e-7)).max()
             sound &= bool(jump < 1e-4)
 
-    def plot(figure: Any) -> None:
-        for axes, part in zip(figure.subplots(1, 3), ("loss", "psi", "psi_prime"), strict=True):
-            for index, label in enumerate(LOSSES):
-                axes.plot(t, data[label][part], color=COLOURS[index], label=label, linewidth=1.2)
-            axes.set_title(part, fontsize=9)
-            if part == "loss":
-                axes.legend(frameon=False, fontsize=7, loc="upper center")
-                axes.set_ylim(-0.3, 11.0)
-
+    panels = [
+        Panel(t, {label: data[label][part] for label in LOSSES}, {"title": part})
+        for part in ("loss", "psi", "psi_prime")
+    ]
+    panels[0].axes["ylim"] = (-0.3, 11.0)
     return Outcome(
         data,
         "yes" if sound else "no",
         "psi is the derivative of the loss and bounded, psi' continuous but Huber's: checked at "
         "121 points. log-cosh and pseudo-Huber are added.",
-        plot,
+        panels,
     )

@@ -15,8 +15,9 @@ import numpy as np
 
 import dpfast
 from bench import printed
-from bench.figures.paper1.designs import RADIUS, curves
-from bench.figures.runner import Figure, Outcome, Run, data_folder
+from bench.figures.paper1.designs import RADIUS, lines
+from bench.figures.runner import Figure, Outcome, Panel, Run, data_folder
+from bench.study import holds
 
 HOUSES, BANK = "kc_house_data.csv.gz", "bank-full.csv.gz"
 #: Last zip code of each group of King County but the first, which is the baseline.
@@ -154,22 +155,10 @@ def table_1(run: Run) -> Outcome:
     kept = {k: int((p_values(*v) < 0.05)[clear].sum()) for k, v in methods.items()}
     total = int(clear.sum())
 
-    def plot(figure: Any) -> None:
-        axes = figure.subplots()
-        place = np.arange(q)[::-1]
-        for index, (label, (theta, error)) in enumerate(methods.items()):
-            axes.errorbar(
-                theta,
-                place + 0.2 * (1 - index),
-                xerr=1.96 * error,
-                fmt="o",
-                markersize=3,
-                label=label,
-            )
-        axes.set_yticks(place, names)
-        axes.axvline(0.0, color="0.7", linewidth=1, zorder=0)
-        axes.legend(frameon=False, fontsize=8, loc="upper center")
-
+    panel = Panel(
+        names, {label: theta for label, (theta, _) in methods.items()},
+        spread={label: 1.96 * error for label, (_, error) in methods.items()}, at={"": 0.0},
+    )  # fmt: skip
     return Outcome(
         {"names": names, "n": len(y), **data},
         "yes" if kept["dpfast default"] == total == q else "in part",
@@ -177,7 +166,7 @@ def table_1(run: Run) -> Outcome:
         "public; zip groups for counties; public units. Significant without privacy: "
         f"{total} of {q}; of these at mu = 0.25: {kept['dpfast default']} by the default, "
         f"{kept['paper, GD (4)']} by equation (4) as printed, K = 100.",
-        plot,
+        [panel],
     )
 
 
@@ -201,44 +190,35 @@ def figure_8(run: Run) -> Outcome:
     q = X.shape[1] + 1
     sizes = (2000, 5000) if run.quick else (1000, 2000, 5000, 10_000, 20_000)
     repetitions = 2 if run.quick else 40
-    labels = ("paper, GD (4)", "dpfast default", "non-private")
-    means: dict[str, list[np.ndarray]] = {label: [] for label in labels}
     whole, held = dpfast.nonprivate_fit(X, y, PLAIN).params, []
-    for done, n in enumerate(sizes):
-        values = np.zeros((3, q))
-        for i in range(repetitions):
-            rng = run.rng(n, i)
-            chosen = rng.choice(len(y), n, replace=False)
-            found = paper_descent(X[chosen], y[chosen], rng, 100)
-            fit = nothing_declared(X[chosen], y[chosen], run.seed(n, i))
-            own = np.full(q, np.nan)
-            if fit._covariance is not None:
-                own = p_values(fit.params, fit.bse)
-                low, high = fit.conf_int().T
-                held.append(np.where(np.isnan(low), np.nan, (low <= whole) & (whole <= high)))
-            exact = dpfast.nonprivate_fit(X[chosen], y[chosen], PLAIN)
-            values += (
-                p_values(found.theta[:q], found.corrected[:q]),
-                np.where(np.isnan(own), 1.0, own),  # without slopes nothing is significant
-                p_values(exact.params, exact.bse),
-            )
-        for label, value in zip(means, values / repetitions, strict=True):
-            means[label].append(value)
-        run.progress(done + 1, len(sizes))
+
+    def measured(n: int, i: int) -> dict[str, np.ndarray]:
+        rng = run.rng(n, i)
+        chosen = rng.choice(len(y), n, replace=False)
+        found = paper_descent(X[chosen], y[chosen], rng, 100)
+        fit, own = nothing_declared(X[chosen], y[chosen], run.seed(n, i)), np.full(q, np.nan)
+        if fit._covariance is not None:
+            own = p_values(fit.params, fit.bse)
+            held.append(holds(fit.conf_int(), whole))
+        exact = dpfast.nonprivate_fit(X[chosen], y[chosen], PLAIN)
+        return {
+            "paper, GD (4)": p_values(found.theta[:q], found.corrected[:q]),
+            "dpfast default": np.where(np.isnan(own), 1.0, own),  # nothing is significant
+            "non-private": p_values(exact.params, exact.bse),
+        }
+
+    found = run.sweep(sizes, repetitions, measured)
+    means = {label: list(values.mean(axis=1)) for label, values in found.items()}
     counts = {k: [int((row < 0.05).sum()) for row in v] for k, v in means.items()}
     own = counts["dpfast default"]
     # the paper's own counts: as many, or more, at each of its sizes
     reached = [own[sizes.index(n)] >= count for n, count in PRINTED_COUNTS if n in sizes]
 
-    def plot(figure: Any) -> None:
-        every = figure.subplots(1, 3, sharey=True)
-        for axes, (label, value) in zip(every, means.items(), strict=True):
-            lines = dict(zip(("intercept", *HOUSE_NAMES), np.array(value).T, strict=True))
-            curves(axes, sizes, lines, xlabel="n", ylabel="mean p value", log="x")
-            axes.axhline(0.05, color="black", linewidth=0.8, linestyle=":")
-            axes.set_title(label, fontsize=9)
-            axes.legend(frameon=False, fontsize=6)
-
+    panels = []
+    for label, value in means.items():
+        rows_of = dict(zip(("intercept", *HOUSE_NAMES), np.array(value).T, strict=True))
+        panels.append(lines(sizes, rows_of, "n", "mean p value", "x"))
+        panels[-1].at, panels[-1].axes["title"] = {"": 0.05}, label
     return Outcome(
         {
             "n": sizes,
@@ -254,7 +234,8 @@ def figure_8(run: Run) -> Outcome:
         f"intervals {np.nanmean(held):.3f} hold the coefficient of all sales; the paper has "
         f"{PRINTED_COUNTS} on other sales, and the "
         f"default as many at {sum(reached)} of {len(reached)} of its sizes.",
-        plot,
+        panels,
+        sharey=True,
     )
 
 
@@ -271,31 +252,25 @@ def figure_9(run: Run) -> Outcome:
         absent = missing(name)
         if absent is not None:
             return absent
-    house_sizes = (500, 2000) if run.quick else (500, 1000, 2000, 5000, 10_000, 20_000)
-    bank_sizes = (500, 2000) if run.quick else (500, 1000, 2000, 5000, 10_000, 20_000)
+    sizes = (500, 2000) if run.quick else (500, 1000, 2000, 5000, 10_000, 20_000)
     repetitions = (2, 2) if run.quick else (40, 8)
-    house = _house_errors(run, house_sizes, repetitions[0])
-    clients = _bank_errors(run, bank_sizes, repetitions[1])
+    house = _house_errors(run, sizes, repetitions[0])
+    clients = _bank_errors(run, sizes, repetitions[1])
     gaps = [
         [rows["dpfast default"][k] - rows["non-private"][k] for k in (0, -1)]
         for rows in (house, clients)
     ]
     closes = all(last < 0.5 * first for first, last in gaps)
 
-    def plot(figure: Any) -> None:
-        left, right = figure.subplots(1, 2)
-        curves(left, house_sizes, house, xlabel="n", ylabel="mean l2 distance", log="xy")
-        curves(right, bank_sizes, clients, xlabel="n", ylabel="mean l2 distance", log="xy")
-
     return Outcome(
-        {"houses": {"n": house_sizes, **house}, "bank": {"n": bank_sizes, **clients}},
+        {"houses": {"n": sizes, **house}, "bank": {"n": sizes, **clients}},
         "yes" if closes else "in part",
         f"{repetitions[0]} and {repetitions[1]} subsamples a point; houses: King County, mu = "
         "0.25; bank: mu = 1, 42 coefficients, R = 5. Distance of the default minus that of the "
         f"non-private fit: {gaps[0][0]:.2f} falls to {gaps[0][1]:.2f} (houses), "
         f"{gaps[1][0]:.2f} to {gaps[1][1]:.2f} (bank, where 42 coefficients at mu = 1 leave the "
         "default no better than equation (4) below n = 20,000).",
-        plot,
+        [lines(sizes, rows, "n", "mean l2 distance", "xy") for rows in (house, clients)],
     )
 
 
@@ -314,19 +289,17 @@ def _mean_distances(
 ) -> dict[str, list[float]]:
     """Mean distance of three estimates from the one from all data, in subsamples."""
     X, y = data
-    labels = ("paper, GD (4)", "dpfast default", "non-private")
-    found: dict[str, list[float]] = {label: [] for label in labels}
-    for done, n in enumerate(sizes):
-        total = np.zeros(3)
-        for i in range(repetitions):
-            rng = run.rng(name, n, i)
-            chosen = rng.choice(len(y), n, replace=False)
-            thetas = estimates(X[chosen], y[chosen], rng, run.seed(name, n, i))
-            total += [np.linalg.norm(theta[: len(full)] - full) for theta in thetas]
-        for label, value in zip(found, total / repetitions, strict=True):
-            found[label].append(float(value))
-        run.progress(done + 1, len(sizes))
-    return found
+
+    def distance(n: int, i: int) -> dict[str, float]:
+        rng = run.rng(name, n, i)
+        chosen = rng.choice(len(y), n, replace=False)
+        thetas = estimates(X[chosen], y[chosen], rng, run.seed(name, n, i))
+        labels = ("paper, GD (4)", "dpfast default", "non-private")
+        away = [float(np.linalg.norm(theta[: len(full)] - full)) for theta in thetas]
+        return dict(zip(labels, away, strict=True))
+
+    found = run.sweep(sizes, repetitions, distance)
+    return {label: values.mean(axis=1).tolist() for label, values in found.items()}
 
 
 def _house_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[str, list[float]]:

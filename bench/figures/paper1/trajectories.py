@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import dpfast
 from bench import printed
 from bench.figures.paper1.designs import (
-    COLOURS,
     RADIUS,
-    curves,
     distances,
     linear,
+    lines,
     logistic,
     newton,
     norms,
-    one_panel,
-)
-from bench.figures.runner import Figure, Outcome, Run
+)  # fmt: skip
+from bench.figures.runner import COLOURS, Figure, Outcome, Run
 from dpfast.optimize.damping import Backtracking, Damped, FullSteps
 
 ZERO = np.zeros(4)
@@ -54,19 +50,15 @@ def figure_1(run: Run) -> Outcome:
     floors = min(min(gradients[label]) for label in gradients if "mu" in label)
     yes = window < 0.5 and gradients["non-private"][-1] < 0.1 * floors
 
-    def plot(figure: Any) -> None:
-        left, right = figure.subplots(1, 2)
-        index = range(steps + 1)
-        curves(left, index, coefficient, xlabel="iteration", ylabel="second coefficient")
-        left.axhline(1.0, color="black", linewidth=0.8, linestyle=":")
-        curves(right, index, gradients, xlabel="iteration", ylabel="gradient norm", log="y")
-
+    index = range(steps + 1)
+    left = lines(index, coefficient, "iteration", "second coefficient")
+    left.at = {"": 1.0}
     return Outcome(
         {"coefficient": coefficient, "gradient norm": gradients, "late window": window},
         "yes" if yes else "in part",
         "Equation (4) as printed with the joint loss (6), Huber, step size 1, mu = 1, K = 100; "
         f"after iteration 50 the coefficient stays within {window:.2f} of the exact one.",
-        plot,
+        [left, lines(index, gradients, "iteration", "gradient norm", "y")],
     )
 
 
@@ -91,48 +83,35 @@ def figure_2(run: Run) -> Outcome:
     }
     sizes = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
     repetitions = 10 if run.quick else 200
-    shares: dict[str, list[float]] = {"paper's Newton (9)": [], "dpfast default": []}
     defaults = []
     for i in range(repetitions):
         A, b = linear(run.rng("b", i), 1000)
         noise = dpfast.SeededNoise(run.seed("b", i))
         fit = dpfast.fit(A, b, HUBER, privacy=2.0, noise=noise, inference=False)
         defaults.append(np.linalg.norm(fit.params - 1.0) > 2.0)
-    for done, size in enumerate(sizes):
-        ends = []
-        for i in range(repetitions):
-            A, b = linear(run.rng("b", i), 1000)
-            found = printed.newton(
-                printed.linear(A, b, 2.0, RADIUS),
-                2.0,
-                20,
-                run.rng("c", i, size),
-                ZERO,
-                step_size=size,
-                inference=False,
-            )
-            ends.append(not np.linalg.norm(found.theta - 1.0) < 2.0)
-        shares["paper's Newton (9)"].append(float(np.mean(ends)))
-        shares["dpfast default"].append(float(np.mean(defaults)))
-        run.progress(done + 1, len(sizes))
+
+    def diverged(size: float, i: int) -> dict[str, bool]:
+        made = printed.linear(*linear(run.rng("b", i), 1000), 2.0, RADIUS)
+        rng = run.rng("c", i, size)
+        found = printed.newton(made, 2.0, 20, rng, ZERO, step_size=size, inference=False)
+        return {"paper's Newton (9)": not np.linalg.norm(found.theta - 1.0) < 2.0}
+
+    found = run.sweep(sizes, repetitions, diverged)
+    shares = {label: ends.mean(axis=1).tolist() for label, ends in found.items()}
+    shares["dpfast default"] = [float(np.mean(defaults))] * len(sizes)
     rate = shares["paper's Newton (9)"]
     early = gradient["Newton (8 steps paid)"][8] < gradient["gradient descent (80 paid)"][8]
     yes = early and rate[0] <= rate[-1] and rate[-1] > 0.0
 
-    def plot(figure: Any) -> None:
-        left, right = figure.subplots(1, 2)
-        curves(left, range(101), gradient, xlabel="iteration", ylabel="gradient norm", log="y")
-        for step in (8, 80):
-            left.axvline(step, color="0.7", linewidth=1)
-        curves(right, sizes, shares, xlabel="step size", ylabel="share of divergent runs")
-
+    left = lines(range(101), gradient, "iteration", "gradient norm", "y")
+    left.after = (8, 80)
     return Outcome(
         {"gradient norm": gradient, "step sizes": sizes, "diverged": shares, "runs": repetitions},
         "yes" if yes else "in part",
         "Known scale, Huber. Divergent: further from the truth than the start after 20 steps. In "
         "(a) Newton starts at 0.5, nearer than the paper's 0, from where pure Newton often "
         "diverges, as (b) shows.",
-        plot,
+        [left, lines(sizes, shares, "step size", "share of divergent runs")],
     )
 
 
@@ -162,12 +141,7 @@ def figure_3(run: Run) -> Outcome:
     }
     noise = dpfast.SeededNoise(run.seed())
     fit = dpfast.fit(
-        X,
-        y,
-        HUBER,
-        privacy=2.0,
-        noise=noise,
-        method=dpfast.optimize.Newton(start=start),
+        X, y, HUBER, privacy=2.0, noise=noise, method=dpfast.optimize.Newton(start=start)
     )
     distance = {label: norms(path, exact) for label, path in paths.items()}
     settled = {k: float(np.median(v[-10:])) for k, v in distance.items()}
@@ -180,7 +154,7 @@ def figure_3(run: Run) -> Outcome:
         "yes" if yes else "in part",
         "Known scale, Huber, start 0.5 in every coordinate (pure Newton often diverges from the "
         "paper's 0, figure 2b). The default pays intervals as well.",
-        lambda figure: distances(figure, distance, own, "default"),
+        distances(distance, own, "default"),
     )
 
 
@@ -233,7 +207,7 @@ def figure_4(run: Run) -> Outcome:
         f"norm sqrt(2). After 20 steps: gradient descent {slow:.3g}, damped Newton {noisy:.3g} "
         f"with the printed noise and {quick:.3g} without; the default ends at {own[-1]:.3g} in "
         f"{len(own) - 1} steps.",
-        lambda figure: distances(figure, distance, own, "default, mu = 2"),
+        distances(distance, own, "default, mu = 2"),
     )
 
 
@@ -274,17 +248,16 @@ def figure_10(run: Run) -> Outcome:
     diverged = min(ends["private, pure"], ends["non-private, pure"]) > distance["private, pure"][0]
     yes = diverged and ends["private, backtracking"] < ends["private, damped, 0.1"]
 
-    styles = [
-        {"color": COLOURS[index], "marker": marker, "linestyle": line, "markersize": 3}
-        for index in range(len(rules))
-        for marker, line in (("o", "-"), ("", "--"))
-    ]
+    styles = {
+        label: {"color": COLOURS[index // 2], "marker": "", "linestyle": ("-", "--")[index % 2]}
+        for index, label in enumerate(distance)
+    }
     return Outcome(
         {"distance": distance, "default": own},
         "yes" if yes else "in part",
         "Huber, mu = 2, weights min(1, 2/||x||^2): with the printed min(1, 2/||x||) no Hessian "
         "noise is private. Audited constants, uniform schedule. The default needs no search.",
-        lambda figure: distances(figure, distance, own, "default, mu = 2", styles),
+        distances(distance, own, "default, mu = 2", styles),
     )
 
 
@@ -299,27 +272,25 @@ def figure_11(run: Run) -> Outcome:
     slopes = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.49)
     repetitions = 4 if run.quick else 100
     start, truth = np.array([-4.0, 6.0, -5.0, 6.0]), np.ones(4)
-    shares: dict[str, list[float]] = {"converged": [], "diverged": [], "search used up": []}
-    for done, slope in enumerate(slopes):
-        counts = np.zeros(3)
-        for i in range(repetitions):
-            X, y = logistic(run.rng(i), 1000, truth)
-            fit = dpfast.fit(
-                X,
-                y,
-                dpfast.Objective("logistic", weights=dpfast.Mallows(RADIUS)),
-                privacy=1.0,
-                method=newton(12, Backtracking(10, share=0.5, slope=slope), start.tolist()),
-                inference=False,
-                noise=dpfast.SeededNoise(run.seed(i)),
-            )
-            distance = np.linalg.norm(fit.params - truth)
-            used = sum(label == "loss difference" for label, _ in fit.privacy.entries)
-            far = not distance <= np.linalg.norm(start - truth)
-            counts += (distance < 1.0, far, used == 10)
-        for label, count in zip(shares, counts, strict=True):
-            shares[label].append(float(count / repetitions))
-        run.progress(done + 1, len(slopes))
+    weighted = dpfast.Objective("logistic", weights=dpfast.Mallows(RADIUS))
+
+    def ended(slope: float, i: int) -> dict[str, bool]:
+        X, y = logistic(run.rng(i), 1000, truth)
+        method = newton(12, Backtracking(10, share=0.5, slope=slope), start.tolist())
+        fit = dpfast.fit(
+            X, y, weighted, privacy=1.0, method=method, inference=False,
+            noise=dpfast.SeededNoise(run.seed(i)),
+        )  # fmt: skip
+        distance = np.linalg.norm(fit.params - truth)
+        used = sum(label == "loss difference" for label, _ in fit.privacy.entries)
+        return {
+            "converged": bool(distance < 1.0),
+            "diverged": not distance <= np.linalg.norm(start - truth),
+            "search used up": used == 10,
+        }
+
+    found = run.sweep(slopes, repetitions, ended)
+    shares = {label: ends.mean(axis=1).tolist() for label, ends in found.items()}
     early = shares["converged"][0] < max(shares["converged"])
     late = shares["search used up"][-1] > shares["search used up"][0]
     hurts = shares["converged"][-1] < max(shares["converged"])
@@ -330,5 +301,5 @@ def figure_11(run: Run) -> Outcome:
         f"{repetitions} runs a point, n = 1000, 12 steps and 10 evaluations, mu = 1, alpha in (0, "
         "1/2) (the paper prints (1, 1/2)); converged: within 1 of the truth. Small alpha "
         "loses runs and large alpha uses the search up, as stated, but loses no run by that here.",
-        one_panel(slopes, shares, xlabel="alpha", ylabel="share of runs", log="x"),
+        [lines(slopes, shares, "alpha", "share of runs", "x")],
     )

@@ -11,7 +11,7 @@ import numpy as np
 from bench.figures.paper2.contest import METHODS, constants, handed_over, methods, rivals
 from bench.figures.paper2.problems import six
 from bench.figures.paper2.rivals import GRIDS
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.runner import Figure, Outcome, Panel, Run
 
 
 @Figure(
@@ -46,7 +46,7 @@ def comparison(run: Run) -> Outcome:
         rows.append(row)
         run.progress(k + 1, len(budgets) * len(problems))
     verdict, remark = judged(rows)
-    return Outcome({"rows": rows}, verdict, remark, lambda f: draw_bars(f, rows))
+    return Outcome({"rows": rows}, verdict, remark, panels(rows), True)
 
 
 def judged(rows: list[dict[str, Any]]) -> tuple[str, str]:
@@ -73,22 +73,15 @@ def judged(rows: list[dict[str, Any]]) -> tuple[str, str]:
     return ("no", "in part", "yes")[met], remark
 
 
-def draw_bars(figure: Any, rows: list[dict[str, Any]]) -> None:
-    """One panel a budget, one group of bars a problem."""
-    budgets = sorted({row["rho"] for row in rows})
-    axes = np.atleast_1d(figure.subplots(1, len(budgets), sharey=True))
-    methods = (*GRIDS, "adaptive, clip=None", "adaptive", "KL-Spider", "proximal")
-    width = 0.8 / len(methods)
-    for panel, rho in zip(axes, budgets, strict=True):
+def panels(rows: list[dict[str, Any]]) -> list[Panel]:
+    """One panel a budget, the methods' excess risk over the problems."""
+    found = []
+    for rho in sorted({row["rho"] for row in rows}):
         chosen = [row for row in rows if row["rho"] == rho]
-        for i, name in enumerate(methods):
-            places = np.arange(len(chosen)) + width * i - 0.4
-            label = name + ", tuned" * (name in GRIDS)
-            heights = [row[name] for row in chosen]
-            panel.bar(places, heights, width, label=label if panel is axes[0] else None)
-        panel.set_yscale("log")
-        names = [row["problem"] for row in chosen]
-        panel.set_xticks(range(len(chosen)), names, rotation=25, ha="right", fontsize=7)
-        panel.set_title(f"rho = {rho:g}", fontsize=9)
-    axes[0].set_ylabel("mean excess risk")
-    figure.legend(loc="outside lower center", ncols=4, fontsize=8)
+        lines = {
+            name + ", tuned" * (name in GRIDS): [row[name] for row in chosen]
+            for name in (*GRIDS, "adaptive, clip=None", "adaptive", "KL-Spider", "proximal")
+        }
+        axes = {"title": f"rho = {rho:g}", "ylabel": "" if found else "mean excess risk"}
+        found.append(Panel([row["problem"] for row in chosen], lines, axes, "y"))
+    return found

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bench.figures.paper2.contest import handed_over, methods
 from bench.figures.paper2.problems import Problem
 from bench.figures.paper2.rivals import GRIDS, tuned
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.runner import Figure, Outcome, Panel, Run
 from dpfast.nonconvex import KL, PerRecordObjective
 
 Array = NDArray[np.float64]
@@ -78,7 +78,7 @@ def conditioning(run: Run) -> Outcome:
             rows.append(row)
             run.progress(len(rows), len(CONDITIONS) * len(sizes))
     verdict, remark = judged(rows)
-    return Outcome({"n": n, "rows": rows}, verdict, remark, lambda figure: draw(figure, rows))
+    return Outcome({"n": n, "rows": rows}, verdict, remark, panels(rows), True)
 
 
 def judged(rows: list[dict[str, Any]]) -> tuple[str, str]:
@@ -99,18 +99,16 @@ def judged(rows: list[dict[str, Any]]) -> tuple[str, str]:
     return ("no", "in part", "yes")[any(wins) + all(wins)], remark
 
 
-def draw(figure: Any, rows: list[dict[str, Any]]) -> None:
+def panels(rows: list[dict[str, Any]]) -> list[Panel]:
     """One panel a condition number."""
-    axes = np.atleast_1d(figure.subplots(1, len(CONDITIONS), sharey=True))
     names = ("descent", "adaptive", "adaptive, clip=None", "KL-Spider", "proximal",
              "KL-Spider, guarded", "proximal, guarded")  # fmt: skip
-    for panel, condition in zip(axes, CONDITIONS, strict=True):
+    found = []
+    for condition in CONDITIONS:
         chosen = [row for row in rows if row["condition"] == condition]
-        for name in names:
-            label = f"{name}, tuned" if name == "descent" else name
-            where = [row["n^2 rho"] for row in chosen]
-            panel.loglog(where, [row[name] for row in chosen], "o-", label=label, markersize=3)
-        panel.set_title(f"condition {condition:g}", fontsize=9)
-        panel.set_xlabel("n^2 rho")
-    axes[0].set_ylabel("mean excess risk")
-    axes[0].legend(fontsize=7)
+        lines = {name: [row[name] for row in chosen] for name in names}
+        lines["descent, tuned"] = lines.pop("descent")
+        axes = {"title": f"condition {condition:g}", "xlabel": "n^2 rho"}
+        axes["ylabel"] = "" if found else "mean excess risk"
+        found.append(Panel([row["n^2 rho"] for row in chosen], lines, axes, "xy"))
+    return found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 from typing import Any
 
 import numpy as np
 
 import dpfast
-from bench.figures.runner import Figure, Outcome, Run, data_folder
+from bench.figures.runner import Figure, Outcome, Panel, Run, data_folder
+from bench.public_tables import frame
 
 LOSSES = ("tukey", "welsch", "geman-mcclure", "cauchy")
 SHARES = (0.0, 0.1, 0.2, 0.3)
@@ -19,14 +18,12 @@ COLUMNS = ("housing_median_age", "median_income", "rooms", "bedrooms", "persons"
 def houses() -> tuple[np.ndarray, np.ndarray] | None:
     """Log median value and six covariates of the 1990 block groups, on public scales."""
     folder = data_folder()
-    path = None if folder is None else folder / "california_housing_1990.csv.gz"
-    if path is None or not path.exists():
+    if folder is None or not (folder / "california_housing_1990.csv.gz").exists():
         return None
-    with gzip.open(path, "rt") as file:
-        table = [row for row in csv.DictReader(file) if row["total_bedrooms"]]
+    table = frame("california_housing_1990.csv.gz").dropna(subset=["total_bedrooms"])
 
     def column(name: str) -> np.ndarray:
-        return np.array([float(row[name]) for row in table])
+        return table[name].to_numpy(float)
 
     households = column("households")
     X = np.column_stack(
@@ -91,17 +88,15 @@ def contamination(run: Run) -> Outcome:
             )
         run.progress(i + 1, len(SHARES))
 
-    def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        for loss in ("huber", *LOSSES):
-            found = [row for row in rows if row["loss"] == loss]
-            axes.plot(
-                [100 * row["outliers"] for row in found], [row["test error"] for row in found],
-                "o-" if loss != "huber" else "ks--", label=loss,
-            )  # fmt: skip
-        axes.set_xlabel("gross outliers in the training records (%)")
-        axes.set_ylabel("mean absolute error of log price, clean test records")
-        axes.legend()
+    lines = {
+        loss: [row["test error"] for row in rows if row["loss"] == loss]
+        for loss in ("huber", *LOSSES)
+    }
+    axes = {
+        "xlabel": "gross outliers in the training records (%)",
+        "ylabel": "mean absolute error of log price, clean test records",
+    }
+    panel = Panel([100 * share for share in SHARES], lines, axes, styles={"huber": "ks--"})
 
     def error(loss: str, share: float) -> float:
         return next(
@@ -116,4 +111,4 @@ def contamination(run: Run) -> Outcome:
         f"{error('huber', 0.0):.3f}, {best} {error(best, 0.0):.3f}"
     )
     won = all(min(error(loss, s) for loss in LOSSES) < error("huber", s) for s in SHARES[1:])
-    return Outcome({"rows": rows}, "yes" if won else "in part", remark, draw)
+    return Outcome({"rows": rows}, "yes" if won else "in part", remark, [panel])

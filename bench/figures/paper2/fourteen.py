@@ -12,7 +12,7 @@ import dpfast
 from bench.figures.paper2.contest import rivals
 from bench.figures.paper2.fresh import fourteen
 from bench.figures.paper2.rivals import Setting
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.runner import Figure, Outcome, Panel, Run
 
 #: What is aimed at: cells within this factor of the best rival, their share, and the worst ratio.
 NEAR, SHARE, WORST = 1.25, 0.85, 3.0
@@ -64,7 +64,7 @@ def fresh_problems(run: Run) -> Outcome:
         rows.append(row)
         run.progress(len(rows), len(problems) * len(budgets))
     verdict, remark = judged(rows)
-    return Outcome({"n": n, "rows": rows}, verdict, remark, lambda figure: draw(figure, rows))
+    return Outcome({"n": n, "rows": rows}, verdict, remark, panels(rows))
 
 
 def judged(rows: list[dict[str, Any]]) -> tuple[str, str]:
@@ -87,14 +87,12 @@ def judged(rows: list[dict[str, Any]]) -> tuple[str, str]:
     return ("no", "in part", "yes")[int(met)], remark
 
 
-def draw(figure: Any, rows: list[dict[str, Any]]) -> None:
+def panels(rows: list[dict[str, Any]]) -> list[Panel]:
     """Ratios to the best rival, one line a budget."""
-    axes = figure.subplots()
     names = list(dict.fromkeys(row["problem"] for row in rows))
-    for mu in sorted({row["mu"] for row in rows}):
-        chosen = [row["ratio"] for row in rows if row["mu"] == mu]
-        axes.semilogy(range(len(names)), chosen, "o", label=f"mu = {mu:g}", markersize=4)
-    axes.axhline(NEAR, color="0.6", linewidth=0.8)
-    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
-    axes.set_ylabel("excess risk over that of the best rival")
-    axes.legend(fontsize=7)
+    lines = {
+        f"mu = {mu:g}": [row["ratio"] for row in rows if row["mu"] == mu]
+        for mu in sorted({row["mu"] for row in rows})
+    }
+    axes = {"ylabel": "excess risk over that of the best rival"}
+    return [Panel(names, lines, axes, "y", at={"": NEAR})]

@@ -8,7 +8,7 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper2.problems import Problem
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.runner import Figure, Outcome, Panel, Run
 from dpfast.nonconvex import KL, PerRecordObjective
 from dpfast.optimize import Adaptive
 from dpfast.papers import Proximal, Spider
@@ -75,12 +75,7 @@ def two_sided_instance(tau: float, n: int, epsilon: float) -> Problem:
 
     lowest = value(a)
     objective = PerRecordObjective(
-        gradients,
-        dimension=1,
-        lipschitz=1.0,
-        smoothness=10.0,
-        name="two-sided",
-        vectorized=True,
+        gradients, dimension=1, lipschitz=1.0, smoothness=10.0, name="two-sided", vectorized=True
     )
     kappa = tau / (tau - 1.0)
     return Problem(
@@ -124,20 +119,13 @@ def lower_bounds(run: Run) -> Outcome:
             rows.append(_row("C.3", problem, name, method, rho, bound, reps, run))
         run.progress(len(rows), total)
 
-    def draw(figure: Any) -> None:
-        groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        for row in rows:
-            groups.setdefault((row["problem"], row["method"]), []).append(row)
-        axes = figure.subplots()
-        for (problem, method), found in groups.items():
-            axes.loglog(
-                [row["n"] for row in found], [row["distance"] for row in found], "o-",
-                markersize=4, label=f"{problem}: {method}",
-            )  # fmt: skip
-        axes.axhline(1.0, color="0.6", linewidth=0.8)
-        axes.set_xlabel("n")
-        axes.set_ylabel("mean excess risk / lower bound")
-        axes.legend(fontsize=7)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(f"{row['problem']}: {row['method']}", []).append(row)
+    lines = {label: [row["distance"] for row in some] for label, some in groups.items()}
+    axes = {"xlabel": "n", "ylabel": "mean excess risk / lower bound"}
+    panel = Panel((), lines, axes, "xy", at={"": 1.0})
+    panel.own_x = {label: [row["n"] for row in some] for label, some in groups.items()}
 
     distances = [row["distance"] for row in rows]
     flat = []
@@ -153,7 +141,7 @@ def lower_bounds(run: Run) -> Outcome:
         "code, so these are distances up to a constant."
     )
     ok = all(np.isfinite(distances)) and min(distances) > 0.0
-    return Outcome({"rows": rows}, "in part" if ok else "no", remark, draw)
+    return Outcome({"rows": rows}, "in part" if ok else "no", remark, [panel])
 
 
 def _row(

@@ -9,7 +9,7 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper2.problems import Problem, radial
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.runner import Figure, Outcome, Panel, Run
 from dpfast.optimize import Adaptive
 from dpfast.papers import Proximal, Spider
 
@@ -132,22 +132,21 @@ def rates(run: Run) -> Outcome:
         {"axis": axis, "rows": rows},
         "in part" if off or plain else "yes",
         remark,
-        lambda f: draw(f, axis, rows),
+        panels(axis, rows),
     )
 
 
-def draw(figure: Any, axis: Any, rows: list[dict[str, Any]]) -> None:
+def panels(axis: Any, rows: list[dict[str, Any]]) -> list[Panel]:
     """One panel a method, one line a kappa."""
-    from matplotlib.ticker import NullFormatter
-
-    names = list(dict.fromkeys(row["method"] for row in rows))
-    for axes, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names, strict=True):
-        for row in [row for row in rows if row["method"] == name]:
-            text = f"$\\kappa$={row['kappa']:.3g}: {row['slope']:.2f}"
-            text += f" [{row['interval'][0]:.2f}, {row['interval'][1]:.2f}]"
-            axes.loglog(axis, row["mean excess"], "o-", markersize=3, label=text)
-        axes.set_title(name, fontsize=9)
-        axes.set_xlabel(r"$n\sqrt{\rho}/\sqrt{d}$")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.legend(fontsize=7, title="slope [95%]", title_fontsize=7)
-    figure.axes[0].set_ylabel("mean excess risk")
+    found = []
+    for name in dict.fromkeys(row["method"] for row in rows):
+        lines = {
+            f"$\\kappa$={row['kappa']:.3g}: {row['slope']:.2f} [{row['interval'][0]:.2f}, "
+            f"{row['interval'][1]:.2f}]": row["mean excess"]
+            for row in rows
+            if row["method"] == name
+        }
+        axes = {"title": name, "xlabel": r"$n\sqrt{\rho}/\sqrt{d}$"}
+        found.append(Panel(axis, lines, axes, "xy", legend={"title": "slope [95%]"}))
+    found[0].axes["ylabel"] = "mean excess risk"
+    return found

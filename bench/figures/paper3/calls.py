@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dpfast
+from bench.figures.runner import Panel
 from bench.rivals import literature
 from dpfast.models import release_constants
 from dpfast.release import Certified
@@ -198,8 +199,7 @@ LINES |= {WHOLE: "C2^-", OUR_WHOLE: "C0o-", HYBRID: "C2^-"}
 
 
 def measured(
-    methods: Mapping[str, Method],
-    cells: Iterable[Iterable[tuple[Case, float, int]]],
+    methods: Mapping[str, Method], cells: Iterable[Iterable[tuple[Case, float, int]]]
 ) -> dict[str, dict[str, list[float]]]:
     """For each method and each cell (its repetitions): mean error, two standard errors, ...
 
@@ -262,32 +262,23 @@ def tuned(
     return min(settings_grid(constants.slope * rows, smoothness)[:tries], key=error)
 
 
-def draw(axes: Any, xs: Iterable[float], curves: dict[str, dict[str, list[float]]]) -> None:
-    """One panel: error of every method with two standard errors, gaps where not certified."""
-    from matplotlib.ticker import NullFormatter
-
-    at = np.array(list(xs), dtype=float)
-    for name, entry in curves.items():
+def panels(
+    xs: Iterable[float], xlabel: str, ylabel: str,
+    entries: Mapping[str, dict[str, dict[str, list[float]]]],
+) -> list[Panel]:  # fmt: skip
+    """Errors of every method with two standard errors; gaps where not certified."""
+    at, found = list(xs), []
+    for title, curves in entries.items():
         error, spread = (
-            np.where(np.isfinite(entry["error"]), entry[what], np.nan)
+            {
+                name: np.where(np.isfinite(entry["error"]), entry[what], np.nan)
+                for name, entry in curves.items()
+            }
             for what in ("error", "two standard errors")
         )
-        axes.plot(at, error, LINES[name], label=name, markersize=4)
-        low = np.maximum(error - spread, 0.3 * error)
-        axes.fill_between(at, low, error + spread, color=LINES[name][:-2][:2], alpha=0.15)
-    axes.set(xscale="log", yscale="log")
-    axes.xaxis.set_minor_formatter(NullFormatter())  # labels of minor ticks would overlap
-
-
-def panels(canvas: Any, entries: Mapping[str, Callable[[Any], None]], ylabel: str) -> None:
-    """Panels side by side, the first with a legend."""
-    every = canvas.subplots(1, len(entries), sharey=True, squeeze=False)[0]
-    for axes, (title, put) in zip(every, entries.items(), strict=True):
-        axes.set_title(title)
-        put(axes)
-        axes.grid(alpha=0.3)
-    every[0].set_ylabel(ylabel)
-    every[0].legend(fontsize=6)
+        axes = {"xlabel": xlabel, "ylabel": "" if found else ylabel, "title": title}
+        found.append(Panel(at, error, axes, "xy", LINES, spread, legend={"fontsize": 6}))
+    return found
 
 
 def barely(curves: Mapping[str, dict[str, list[float]]]) -> str:

@@ -133,21 +133,10 @@ def drawn(run: Run, wanted: int, what: str) -> Outcome:
         found[f"epsilon {epsilon:g}"] = calls.measured(calls.SURVEY, (cell(n, epsilon) for n in ns))
         run.progress(number + 1, len(epsilons))
 
-    def put(axes: Any, epsilon: float) -> None:
-        calls.draw(axes, ns, found[f"epsilon {epsilon:g}"])
-        axes.set_xlabel("n")
-
     reproduced, remark = judged(found, ns, epsilons, what)
-    return Outcome(
-        found,
-        reproduced,
-        remark,
-        lambda canvas: calls.panels(
-            canvas,
-            {f"epsilon = {e:g}": lambda axes, e=e: put(axes, e) for e in epsilons},
-            f"mean |error|, {what}",
-        ),
-    )
+    entries = {f"epsilon = {e:g}": found[f"epsilon {e:g}"] for e in epsilons}
+    plot = calls.panels(ns, "n", f"mean |error|, {what}", entries)
+    return Outcome(found, reproduced, remark, plot, sharey=True)
 
 
 @Figure(

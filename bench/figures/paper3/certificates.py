@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 from bench.figures.paper3 import design
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.runner import Figure, Outcome, Panel, Run
 
 RATIOS = (40, 80, 160, 200, 240, 320, 480, 640, 1280, 2560, 5120, 10240)
 
@@ -20,15 +19,6 @@ def sizes(run: Run) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 
 #: What "a few hundred" is taken for.
 FEW_HUNDRED = 400
-
-
-def by_dimension(
-    found: dict[str, Any], dimensions: tuple[int, ...], draw: Callable[[Any, Any], None], what: str
-) -> Callable[[Any], None]:
-    """A plot with a panel for each dimension."""
-    return lambda canvas: design.panels(
-        canvas, {f"d = {d}": found[f"d={d}"] for d in dimensions}, draw, what
-    )
 
 
 @Figure(
@@ -70,13 +60,14 @@ def certificates(run: Run) -> Outcome:
         for name in names
     }
 
-    def draw(axes: Any, curves: dict[str, list[float]]) -> None:
-        styles = ("C0o-", "C0o:", "C1s-", "C1s:")
-        for label, style in zip(labels, styles, strict=True):
-            axes.plot(ratios, curves[label], style, label=label, markersize=4)
-        axes.axvline(240, color="0.7", linewidth=0.8)
-        axes.set_xlabel("n/d")
-
+    panels = [
+        Panel(
+            ratios, found[f"d={d}"],
+            {"xlabel": "n/d", "ylabel": "share certified", "title": f"d = {d}"},
+            styles=dict(zip(labels, ("C0o-", "C0o:", "C1s-", "C1s:"), strict=True)), after=(240,),
+        )
+        for d in dimensions
+    ]  # fmt: skip
     recursive = max(_worst(first, f"recursive, errors {noise:g},") for noise in noises)
     return Outcome(
         found,
@@ -85,7 +76,8 @@ def certificates(run: Run) -> Outcome:
         f"smallest eigenvalue (errors of scale 1 or 0.1), {begins['recursive']} by the paper's "
         "recursion. The target of 240 is met for small errors; for scale 1 it holds at the "
         "population's eigenvalue, which samples of this size are below.",
-        by_dimension(found, dimensions, draw, "share certified"),
+        panels,
+        sharey=True,
     )
 
 

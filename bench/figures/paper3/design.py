@@ -94,20 +94,3 @@ def medians(
     """A curve for each name: the median over repetitions of what is measured at each x."""
     rows = [np.median([list(measure(x, r)) for r in range(repetitions)], axis=0) for x in xs]
     return {name: np.array(rows)[:, k].tolist() for k, name in enumerate(names)}
-
-
-def panels(
-    canvas: Any,
-    entries: dict[str, Any],
-    draw: Callable[[Any, Any], None],
-    ylabel: str,
-    sharey: bool = True,
-) -> None:
-    """Panels side by side, one for each entry, the first with a legend."""
-    every = canvas.subplots(1, len(entries), sharey=sharey, squeeze=False)[0]
-    for axes, (title, entry) in zip(every, entries.items(), strict=True):
-        axes.set_title(title)
-        draw(axes, entry)
-        axes.grid(alpha=0.3)
-    every[0].set_ylabel(ylabel)
-    every[0].legend(fontsize=7)

@@ -22,15 +22,8 @@ def against_epsilon(run: Run, wanted: int | None) -> tuple[dict[str, Any], Any]:
         found[f"norm {norm:g}"] = calls.measured(methods, cells)
         run.progress(1 + (norm > 1.0), 2)
 
-    def put(axes: Any, norm: float) -> None:
-        calls.draw(axes, epsilons, found[f"norm {norm:g}"])
-        axes.set_xlabel("epsilon")
-
-    def plot(canvas: Any) -> None:
-        entries = {f"|theta| = {x:g}": lambda axes, x=x: put(axes, x) for x in (1.0, 6.0)}
-        calls.panels(canvas, entries, "mean error")
-
-    return found, plot
+    entries = {f"|theta| = {x:g}": found[f"norm {x:g}"] for x in (1.0, 6.0)}
+    return found, calls.panels(epsilons, "epsilon", "mean error", entries)
 
 
 def at_each(found: Mapping[str, Any], norm: float, one: str, other: str) -> str:
@@ -68,6 +61,7 @@ def figure_4(run: Run) -> Outcome:
         f"At epsilon = {', '.join(f'{e:g}' for e in found['epsilons'])} (inf or 0: algorithm 5 "
         f"does not certify). {text}. {calls.barely(found['norm 1'])}.",
         plot,
+        sharey=True,
     )
 
 
@@ -100,4 +94,5 @@ def figure_5(run: Run) -> Outcome:
         f"At epsilon = {', '.join(f'{e:g}' for e in found['epsilons'])}. {text}. "
         f"{calls.barely(found['norm 1'])}.",
         plot,
+        sharey=True,
     )

@@ -12,7 +12,7 @@ import numpy as np
 import dpfast
 from bench.figures.paper3 import calls
 from bench.figures.paper3.design import LOSS, sample
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.runner import Figure, Outcome, Panel, Run
 
 RATIOS = (40, 80, 160, 320, 640, 1280, 2560, 5120, 10240)
 BOX = dpfast.models.Box(1.0)
@@ -81,15 +81,6 @@ def figure_1(run: Run) -> Outcome:
             if share < 0.5
         )  # fmt: skip
 
-    def put(axes: Any, d: int) -> None:
-        for (which, label), style in zip(names.items(), ("C1s-", "C0o-"), strict=True):
-            entry = found[f"d={d}"][which]
-            axes.errorbar(
-                ratios, entry["relative error"], entry["two standard errors"],
-                fmt=style, label=label, markersize=4,
-            )  # fmt: skip
-        axes.set(xscale="log", xlabel="n/d", ylim=(0, 1.05))
-
     worst = {w: max(found[f"d={d}"][w]["relative error"][-1] for d in dimensions) for w in names}
     zero = last_zero("recursive")
     return Outcome(
@@ -99,11 +90,22 @@ def figure_1(run: Run) -> Outcome:
         f"{last_zero('global')} by theorem A (of the n/d of this figure; `certificates` has a "
         f"finer grid); at n/d = {ratios[-1]} the relative error is {worst['recursive']:.3f} and "
         f"{worst['global']:.3f}. {repetitions} calls of `certify` each.",
-        lambda canvas: calls.panels(
-            canvas,
-            {f"d = {d}": lambda axes, d=d: put(axes, d) for d in dimensions},
-            "relative error (1: nothing certified)",
-        ),
+        [
+            Panel(
+                ratios,
+                {label: found[f"d={d}"][w]["relative error"] for w, label in names.items()},
+                {
+                    "xlabel": "n/d",
+                    "ylabel": "relative error (1: nothing certified)",
+                    "title": f"d = {d}",
+                    "ylim": (0, 1.05),
+                },
+                "x",
+                spread={k: found[f"d={d}"][w]["two standard errors"] for w, k in names.items()},
+            )
+            for d in dimensions
+        ],
+        sharey=True,
     )
 
 
@@ -123,15 +125,8 @@ def against_records(run: Run, norm: float) -> tuple[dict[str, Any], Any, tuple[i
         found[f"d={d}"] = calls.measured(calls.ONE, cells)
         run.progress(number + 1, len(dimensions))
 
-    def put(axes: Any, d: int) -> None:
-        calls.draw(axes, ratios, found[f"d={d}"])
-        axes.set_xlabel("n/d")
-
-    def plot(canvas: Any) -> None:
-        entries = {f"d = {d}": lambda axes, d=d: put(axes, d) for d in dimensions}
-        calls.panels(canvas, entries, "mean |error|")
-
-    return found, plot, dimensions
+    entries = {f"d = {d}": found[f"d={d}"] for d in dimensions}
+    return found, calls.panels(ratios, "n/d", "mean |error|", entries), dimensions
 
 
 def ratio_to(entry: Mapping[str, Any], one: str, other: str, at: int = -1) -> float:
@@ -222,7 +217,7 @@ def judged(found: Mapping[str, Any], dimensions: Sequence[int]) -> str:
 def figure_2(run: Run) -> Outcome:
     found, plot, dimensions = against_records(run, 1.0)
     verdict = judged(found, dimensions)
-    return Outcome(found, verdict, told(found, dimensions), plot)
+    return Outcome(found, verdict, told(found, dimensions), plot, True)
 
 
 @Figure(
@@ -236,7 +231,7 @@ def figure_3(run: Run) -> Outcome:
     found, plot, dimensions = against_records(run, 5.0)
     found["gap at norm 1"] = gaps(run, found, dimensions)
     verdict, remark = compared(found, dimensions)
-    return Outcome(found, verdict, remark, plot)
+    return Outcome(found, verdict, remark, plot, True)
 
 
 def gaps(run: Run, found: Mapping[str, Any], dimensions: Sequence[int]) -> list[float]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.figures.paper3 import design
-from bench.figures.runner import Figure, Outcome, Run, data_folder
+from bench.figures.runner import Figure, Outcome, Panel, Run, data_folder
 from dpfast.models import Logistic, Product
 from dpfast.models.products import Interval, OneHot
 
@@ -218,15 +218,15 @@ def certificates_of_surveys(run: Run) -> Outcome:
             },
         }
 
-    def draw(axes: Any, entry: dict[str, Any]) -> None:
-        for which, style in (("global", "C0o-"), ("recursive", "C1s--")):
-            axes.plot(
-                entry["sizes"], entry["lower bound / what it bounds"][which], style,
-                label=f"{which} certificate", markersize=3,
-            )  # fmt: skip
-        label = f"n (condition number {entry['condition number']:.0f})"
-        axes.set(xscale="log", xlabel=label, ylim=(0, 1.1))
-
+    panels = [
+        Panel(
+            entry["sizes"],
+            {f"{w} certificate": v for w, v in entry["lower bound / what it bounds"].items()},
+            {"xlabel": f"n (condition number {entry['condition number']:.0f})", "title": name,
+             "ylabel": "lower bound / what it bounds", "ylim": (0, 1.1)}, "x",
+        )
+        for name, entry in found.items()
+    ]  # fmt: skip
     text = "; ".join(
         f"{name}: condition number {entry['condition number']:.0f}, certified from n = "
         f"{entry['certified from n']['global'] or 'none of these'} by theorem A and "
@@ -245,5 +245,6 @@ def certificates_of_surveys(run: Run) -> Outcome:
         f"{sum(late)} of {len(late)}; as large a condition number as the paper's "
         f"({PAPERS_CONDITION:g} and more) in {sum(large)}. "
         "Adult and BRFSS stand in for the ACS files of the paper.",
-        lambda canvas: design.panels(canvas, found, draw, "lower bound / what it bounds"),
+        panels,
+        sharey=True,
     )

@@ -8,7 +8,6 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper4.problems import (
-    COLORS,
     PRINTED,
     GaussianProcessRegression,
     mean_and_error,
@@ -16,7 +15,7 @@ from bench.figures.paper4.problems import (
     settled,
 )
 from bench.figures.paper4.rivals import global_search
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.runner import Figure, Outcome, Panel, Run
 from bench.rivals import literature
 
 RANGE = (0.0, 4.0)  # squared errors of responses with standard deviation one
@@ -58,20 +57,16 @@ def figure_1(run: Run) -> Outcome:
         "is used."
     )
 
-    def plot(canvas: Any) -> None:
-        axes = canvas.add_subplot()
-        for name, color in zip(methods, ("0.7", *COLORS[:4], "k"), strict=True):
-            mean, error = mean_and_error(np.array(found[name]).T)
-            style = "--" if name in ("start", "optimum") else "o-"
-            axes.errorbar(dimensions, mean, 2.0 * error, fmt=style, color=color, label=name)
-        axes.set(xlabel="dimension d", ylabel="validation loss", yscale="log")
-        axes.legend(fontsize=8)
-
+    panel = Panel(
+        dimensions, {name: np.array(found[name]).T for name in methods},
+        {"xlabel": "dimension d", "ylabel": "validation loss"}, "y",
+        styles={"start": {"linestyle": "--"}, "optimum": {"linestyle": "--"}},
+    )  # fmt: skip
     return Outcome(
         {"dimensions": dimensions, "losses": found},
         "yes" if best and flat else "in part" if best else "no",
         remark,
-        plot,
+        [panel],
     )
 
 

@@ -8,17 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
-from bench.figures.paper4.problems import COLORS, band, mean_and_error, seeded
+from bench.figures.paper4.problems import mean_and_error, seeded
 from bench.figures.paper4.rivals import noisy_descent
-from bench.figures.runner import Figure, Outcome, Run
-from dpfast.bayesopt import (
-    RBF,
-    Covariance,
-    GradientInformation,
-    Plain,
-    Polynomial2,
-    SearchSettings,
-)
+from bench.figures.runner import Figure, Outcome, Panel, Run
+from dpfast.bayesopt import RBF, Covariance, GradientInformation, Plain, Polynomial2, SearchSettings
 
 Array = NDArray[np.float64]
 
@@ -82,21 +75,23 @@ def figure_3(run: Run) -> Outcome:
         "them, which does little harm to a mean of symmetric data."
     )
 
-    def plot(canvas: Any) -> None:
-        first, second, third = canvas.subplots(1, 3)
-        for mu, color in zip(levels, COLORS, strict=False):
-            first.plot(paths[mu][0][:, 0], color=color, lw=1.0, label=f"mu = {mu:g}")
-            band(second, range(steps + 1), excess[mu], f"mu = {mu:g}", color)
-        first.axhline(1.0, color="0.4", ls=":", label="truth")
-        first.axhline(centres[0], color="k", ls="--", lw=0.8, label="estimate without privacy")
-        first.set(xlabel="step", ylabel="first coordinate, one run")
-        second.set(xlabel="step", ylabel="loss above its minimum", yscale="log")
-        third.plot(mean_and_error(biases)[0], color=COLORS[2], label="bias")
-        third.plot(mean_and_error(noises)[0], color=COLORS[3], label="noise, mu = 0.5")
-        third.set(xlabel="step", ylabel="norm", yscale="log")
-        for axes in (first, second, third):
-            axes.legend(fontsize=7)
-
+    of_mu = {mu: f"mu = {mu:g}" for mu in levels}
+    panels = [
+        Panel(
+            range(steps + 1), {of_mu[mu]: paths[mu][0][:, 0] for mu in levels},
+            {"xlabel": "step", "ylabel": "first coordinate, one run"},
+            at={"truth": 1.0, "estimate without privacy": centres[0]},
+        ),
+        Panel(
+            range(steps + 1), {of_mu[mu]: excess[mu] for mu in levels},
+            {"xlabel": "step", "ylabel": "loss above its minimum"}, "y",
+        ),
+        Panel(
+            range(steps),
+            {"bias": np.mean(biases, axis=0), "noise, mu = 0.5": np.mean(noises, axis=0)},
+            {"xlabel": "step", "ylabel": "norm"}, "y",
+        ),
+    ]  # fmt: skip
     data = {
         "excess": {str(mu): np.array(excess[mu])[:, ::5] for mu in levels},
         "oscillation": {str(mu): swings[mu] for mu in levels},
@@ -104,7 +99,7 @@ def figure_3(run: Run) -> Outcome:
         "noise": mean_and_error(noises)[0],
     }
     verdict = "yes" if toward and order and ratio < 0.2 else "in part" if toward and order else "no"
-    return Outcome(data, verdict, remark, plot)
+    return Outcome(data, verdict, remark, panels)
 
 
 def _bias_and_noise(X: Array, result: dpfast.bayesopt.Tuning) -> tuple[Array, Array]:
@@ -206,24 +201,20 @@ def figure_4(run: Run) -> Outcome:
         "both methods clip."
     )
 
-    def plot(canvas: Any) -> None:
-        first, second, third = canvas.subplots(1, 3)
-        for (name, rows), color in zip(errors.items(), COLORS, strict=False):
-            first.plot(paths[name], color=color, lw=1.0, label=name)
-            band(second, range(steps + 1), rows, name, color)
-        first.axhline(1.0, color="0.4", ls=":")
-        first.set(xlabel="step", ylabel="first coordinate, one run")
-        second.set(xlabel="step", ylabel="distance from the truth", yscale="log")
-        for (name, rows), color in zip(lengths.items(), COLORS[3:], strict=False):
-            band(third, range(steps), rows, name, color)
-        third.set(xlabel="step", ylabel="norm of the gradient", yscale="log")
-        for axes in (first, second, third):
-            axes.legend(fontsize=7)
-
+    panels = [
+        Panel(
+            range(steps + 1), paths, {"xlabel": "step", "ylabel": "first coordinate, one run"},
+            at={"": 1.0},
+        ),
+        Panel(
+            range(steps + 1), errors, {"xlabel": "step", "ylabel": "distance from the truth"}, "y"
+        ),
+        Panel(range(steps), lengths, {"xlabel": "step", "ylabel": "norm of the gradient"}, "y"),
+    ]  # fmt: skip
     data = {"errors": {name: np.array(rows)[:, ::5] for name, rows in errors.items()}}
     lagging = lag > 0.0 and low < high
     verdict = "yes" if equal and lagging else "in part" if equal or lagging else "no"
-    return Outcome(data, verdict, remark, plot)
+    return Outcome(data, verdict, remark, panels)
 
 
 def _surrogate_lengths(result: dpfast.bayesopt.Tuning, losses: Any) -> list[float]:

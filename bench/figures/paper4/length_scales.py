@@ -10,17 +10,15 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper4.problems import (
-    COLORS,
     PRINTED,
     GaussianProcessRegression,
-    band,
     mean_and_error,
     seeded,
     settled,
     values_along,
 )
 from bench.figures.paper4.rivals import nonprivate_gibo
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.runner import Figure, Outcome, Panel, Run
 from dpfast.bayesopt import Tuning
 
 
@@ -59,6 +57,12 @@ def finals(pairs: list[tuple[GaussianProcessRegression, Tuning]]) -> list[float]
 
 def paths(pairs: list[tuple[GaussianProcessRegression, Tuning]]) -> list[Any]:
     return [values_along(problem, result.iterates) for problem, result in pairs]
+
+
+def along(curves: dict[str, Any]) -> Panel:
+    """Losses along the search."""
+    steps = range(len(next(iter(curves.values()))[0]))
+    return Panel(steps, curves, {"xlabel": "step", "ylabel": "validation loss"}, "y")
 
 
 @Figure(
@@ -104,20 +108,21 @@ def figure_2_bias(run: Run) -> Outcome:
         "point)."
     )
 
-    def plot(canvas: Any) -> None:
-        left, right = canvas.subplots(1, 2)
-        for level, color in zip(levels, COLORS, strict=False):
-            band(left, range(len(curves[level][0])), curves[level], f"bound {level:g}", color)
-            right.plot(counts[level], losses[level], "o", color=color, ms=4, alpha=0.7)
-        left.set(xlabel="step", ylabel="validation loss", yscale="log")
-        right.set(xlabel="evaluations", ylabel="final loss", yscale="log")
-        left.legend(fontsize=8)
-
+    of_level = {level: f"bound {level:g}" for level in levels}
+    panels = [
+        along({of_level[level]: curves[level] for level in levels}),
+        Panel(
+            (), {of_level[level]: losses[level] for level in levels},
+            {"xlabel": "evaluations", "ylabel": "final loss"}, "y",
+            {label: {"linestyle": "", "marker": "o"} for label in of_level.values()},
+            own_x={of_level[level]: counts[level] for level in levels},
+        ),
+    ]  # fmt: skip
     verdict = (
         "yes" if fewer and worse and alike else "in part" if fewer and (worse or alike) else "no"
     )
     data = {"bounds": levels, "losses": losses, "evaluations": counts}
-    return Outcome(_texts(data), verdict, remark, plot)
+    return Outcome(_texts(data), verdict, remark, panels)
 
 
 @Figure(
@@ -153,16 +158,12 @@ def figure_2_privacy(run: Run) -> Outcome:
         "gradients, no clipping)."
     )
 
-    def plot(canvas: Any) -> None:
-        axes = canvas.add_subplot()
-        for mu, color in zip(levels, COLORS, strict=False):
-            label = f"mu = {mu:g}" if mu < np.inf else "not private"
-            band(axes, range(len(curves[mu][0])), curves[mu], label, color)
-        axes.set(xlabel="step", ylabel="validation loss", yscale="log")
-        axes.legend(fontsize=8)
-
+    labels = {mu: f"mu = {mu:g}" if mu < np.inf else "not private" for mu in levels}
+    panels = [along({labels[mu]: curves[mu] for mu in levels})]
     verdict = "yes" if ordered and gap[0] > 3.0 * error[0] else "in part" if ordered else "no"
-    return Outcome(_texts({"mu": levels, "losses": ends, "curves": curves}), verdict, remark, plot)
+    return Outcome(
+        _texts({"mu": levels, "losses": ends, "curves": curves}), verdict, remark, panels
+    )
 
 
 @Figure(
@@ -187,7 +188,7 @@ def figure_2_noise(run: Run) -> Outcome:
 
     found = replications(run, {sigma: search(sigma) for sigma in levels})
     ends = {sigma: finals(pairs) for sigma, pairs in found.items()}
-    mean, error = mean_and_error(np.array([ends[sigma] for sigma in levels]).T)
+    mean, _ = mean_and_error(np.array([ends[sigma] for sigma in levels]).T)
     drift, drift_error = mean_and_error(np.subtract(ends[levels[1]], ends[levels[0]])[:, None])
     rise, rise_error = mean_and_error(np.subtract(ends[levels[-1]], ends[levels[0]])[:, None])
     alike = abs(drift[0]) < max(3.0 * drift_error[0], 0.1 * mean[0])
@@ -199,14 +200,11 @@ def figure_2_noise(run: Run) -> Outcome:
         "the losses of all records (drawn per record it would average away)."
     )
 
-    def plot(canvas: Any) -> None:
-        axes = canvas.add_subplot()
-        axes.errorbar(range(len(levels)), mean, 2.0 * error, fmt="o-", color=COLORS[0])
-        axes.set_xticks(range(len(levels)), [f"{sigma:g}" for sigma in levels])
-        axes.set(xlabel="standard deviation of the evaluation noise", ylabel="final loss")
-
+    axes = {"xlabel": "standard deviation of the evaluation noise", "ylabel": "final loss"}
+    rows = {"final loss": np.array([ends[sigma] for sigma in levels]).T}
+    panels = [Panel([f"{sigma:g}" for sigma in levels], rows, axes)]
     verdict = "yes" if alike and worse else "in part" if alike or worse else "no"
-    return Outcome(_texts({"sigma": levels, "losses": ends}), verdict, remark, plot)
+    return Outcome(_texts({"sigma": levels, "losses": ends}), verdict, remark, panels)
 
 
 @Figure(
@@ -245,21 +243,13 @@ def figure_5(run: Run) -> Outcome:
         f"(too small); best of as many random points, not private: {np.mean(random):.4f}."
     )
 
-    def plot(canvas: Any) -> None:
-        shared = canvas.subplots(1, 3, sharey=True)
-        for axes, sigma, color in zip(shared, assumed, COLORS, strict=False):
-            for curve in curves[sigma]:
-                axes.plot(curve, color=color, lw=0.6, alpha=0.5)
-            band(axes, range(len(curves[sigma][0])), curves[sigma], f"assumed {sigma:g}", color)
-            axes.axhline(np.mean(random), color="0.4", ls=":", label="random search, not private")
-            axes.set(xlabel="step", yscale="log")
-            axes.legend(fontsize=7)
-        shared[0].set_ylabel("validation loss")
-
+    panels = [along({f"assumed {sigma:g}": curves[sigma]}) for sigma in assumed]
+    for panel in panels:
+        panel.at = {"random search, not private": float(np.mean(random))}
     count = sum((best, viable, bad))
     verdict = "yes" if count == 3 else "in part" if count else "no"
     data = {"assumed": assumed, "losses": ends, "random search": random, "curves": curves}
-    return Outcome(_texts(data), verdict, remark, plot)
+    return Outcome(_texts(data), verdict, remark, panels)
 
 
 def _texts(data: dict[str, Any]) -> dict[str, Any]:

@@ -166,16 +166,6 @@ def mean_and_error(curves: Any) -> tuple[Array, Array]:
     return table.mean(axis=0), error
 
 
-def band(axes: Any, x: Any, curves: Any, label: str, color: str) -> None:
-    """Mean curve with a band of two standard errors."""
-    mean, error = mean_and_error(curves)
-    axes.plot(x, mean, color=color, label=label, lw=1.6)
-    axes.fill_between(x, mean - 2.0 * error, mean + 2.0 * error, color=color, alpha=0.18, lw=0)
-
-
 def seeded(seed: int) -> dpfast.SeededNoise:
     """Reproducible noise; none of the experiments is a private release."""
     return dpfast.SeededNoise(seed)
-
-
-COLORS = ("#1f5fa8", "#d1495b", "#2e8b57", "#8a6d3b", "#6a4c93", "#444444")

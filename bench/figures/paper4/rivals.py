@@ -38,12 +38,7 @@ class Walk(NamedTuple):
 
 
 def nonprivate_gibo(
-    losses: Callable[[Any], Any],
-    bounds: Any,
-    *,
-    n_records: int,
-    steps: int,
-    search: SearchSettings,
+    losses: Callable[[Any], Any], bounds: Any, *, n_records: int, steps: int, search: SearchSettings
 ) -> Walk:
     """What ``dpfast.tune`` would do with exact, unclipped gradients (Mueller et al. 2021)."""
     settings = resolve_settings(bounds, 1.0, steps, search)

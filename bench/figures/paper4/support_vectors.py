@@ -9,9 +9,7 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper4.problems import (
-    COLORS,
     SupportVectorRegression,
-    band,
     ct_slices,
     house_sales,
     seeded,
@@ -19,7 +17,7 @@ from bench.figures.paper4.problems import (
     values_along,
 )
 from bench.figures.paper4.rivals import nonprivate_gibo
-from bench.figures.runner import Figure, Outcome, Run, data_folder
+from bench.figures.runner import Figure, Outcome, Panel, Run, data_folder
 from bench.rivals.literature import random_search
 from dpfast.bayesopt import RBF, AdaGrad
 
@@ -85,22 +83,21 @@ def compare(
         f"{evaluations // 2}). {note} {evaluations} evaluations in {steps} steps, not 104 per step."
     )
 
-    def plot(canvas: Any) -> None:
-        upper, lower = canvas.subplots(1, 2)
-        for (name, rows), color in zip(curves.items(), COLORS, strict=False):
-            band(upper, range(steps + 1), rows, name, color)
-            path = np.array(examples[name])
-            lower.plot(path[:, 1], path[:, 2], "o-", ms=3, color=color, label=name)
-        upper.axhline(honest, color=COLORS[2], ls="--", label="random search, private")
-        upper.axhline(best, color="0.4", ls=":", label="random search, not private")
-        upper.set(xlabel="step", ylabel="validation loss", yscale="log")
-        upper.legend(fontsize=7)
-        lower.set(xlabel="C", ylabel="gamma", title="one run")
-        lower.legend(fontsize=7)
-
+    private_path, exact_path = (np.array(path) for path in examples.values())
+    panels = [
+        Panel(
+            range(steps + 1), curves, {"xlabel": "step", "ylabel": "validation loss"}, "y",
+            at={"random search, private": honest, "random search, not private": best},
+        ),
+        Panel(
+            (), dict(zip(examples, (private_path[:, 2], exact_path[:, 2]), strict=True)),
+            {"xlabel": "C", "ylabel": "gamma", "title": "one run"},
+            own_x=dict(zip(examples, (private_path[:, 1], exact_path[:, 1]), strict=True)),
+        ),
+    ]  # fmt: skip
     data = {"curves": curves, "random": searched, "private random": private, "paths": examples}
     verdict = "yes" if ahead and better and near else "in part" if mine < honest or near else "no"
-    return Outcome(data, verdict, remark, plot)
+    return Outcome(data, verdict, remark, panels)
 
 
 @Figure(
