@@ -4,7 +4,7 @@
     python -m tests.privacy.mutants --stored [--only NAME ...]
     python -m tests.privacy.mutants --compiled [--sixth N]
 
-Each mutant of ``mutant_catalogue.py`` is applied to a copy of the tree, whose extensions are
+Each mutant of ``planted_bugs.toml`` is applied to a copy of the tree, whose extensions are
 rebuilt where needed, and the tests expected to notice it are run there; if they do not, the whole
 suite without the slow tests is.  The tests that noticed are run once more on the unchanged copy,
 where they have to pass.  The exit code is 0 only if every mutant was noticed.  ``--write`` brings

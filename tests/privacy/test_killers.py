@@ -1,4 +1,4 @@
-"""Tests that were missing until a planted bug of ``mutant_catalogue.py`` survived without them."""
+"""Tests that were missing until a planted bug of ``planted_bugs.toml`` survived without them."""
 
 from __future__ import annotations
 
