@@ -54,7 +54,7 @@ class LikeFit(DefaultFit):
     Privacy
     -------
     The request's total for a histogram of norms (C60) and clipped scores (C13, C17) of each loss,
-    of rows under maps that are functions of the public table (D5).
+    of rows under maps that are functions of the public table (C107).
     """
 
     #: At half of n mu errors on the tables of ``bench/like.py`` are below those of other fits.
@@ -79,6 +79,7 @@ class LikeFit(DefaultFit):
             fits.begin()
             if fits._stopped:
                 raise InvalidInput("hardly any row has a number in each column.")
+            self._weight_unit = fits._weight_unit
             scaling = fits._scaling
             if scaling is not None and scaling.released is not None:
                 self._scaling = PublicScaling(request, scaling.released, inner=scaling.inner)

@@ -16,6 +16,9 @@ from dpfast.privacy.budget import GDP
 from dpfast.privacy.noise import SeededNoise
 from dpfast.scaling.standardized import GivenScaling, Standardized
 
+#: What both tables have, or neither.
+KINDS = ("group", "each", "sample_weight", "offset")
+
 #: Budget of all queries of a public table: their noise is far below its sampling error.
 SIMULATED = GDP(1e3)
 
@@ -33,9 +36,10 @@ def like(X: Any, y: Any = None) -> Like:
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design or Records
+    X : array-like of shape (n, q), data frame, Design, Records or Source
         Public covariates: an earlier year, another region, or synthetic rows.  With a formula, the
-        table that has its columns.
+        table that has its columns.  With :func:`dpfast.records` weights, offsets or persons, if the
+        private table has them.
     y : array-like of shape (n,), optional
         Public response.
 
@@ -47,7 +51,8 @@ def like(X: Any, y: Any = None) -> Like:
     Privacy
     -------
     None of this table: it must be public, or released before.  A part of the private table is
-    neither, not even a sample of it.  A fit of the private table spends its total (claim D5).
+    neither, not even a sample of it.  A fit of the private table spends its total (claims D5 and
+    C107).
 
     Notes
     -----
@@ -67,24 +72,41 @@ def like(X: Any, y: Any = None) -> Like:
     return Like(source_of(X, y))
 
 
+def _kind(request: FitRequest) -> tuple[bool, bool, bool]:
+    """Return whether records are persons, and have weights or offsets."""
+    has = request.record_weights
+    if has is None:
+        return request.means, False, False
+    return request.means, has.weight is not None, has.offset is not None
+
+
+def _described(request: FitRequest) -> str:
+    """Name what the records have beside their rows."""
+    words = ("persons", "weights", "offsets")
+    has = [word for word, one in zip(words, _kind(request), strict=True) if one]
+    return " and ".join(has) or "none of them"
+
+
 class Like:
     """Public table that is like the private one; see :func:`dpfast.regression.like`."""
 
     def __init__(self, source: Source) -> None:
-        source.refuse_unused((), "a public table has one row for each record.")
+        source.refuse_unused(KINDS, "a public table has no effects.")
         self.source = source
 
     def request(self, private: FitRequest, of_predictor: bool) -> FitRequest:
-        """Check that the public rows have the columns of a request of single private rows."""
-        if private.means or private.group_size > 1 or private.record_weights is not None:
-            raise InvalidInput(
-                "regression.like is for records of one row, without persons, weights or offsets. "
-                "Leave standardize out."
-            )
+        """Check that the public rows have the columns, and the kind, of a private request."""
         request = FitRequest(
             self.source, None, Account(SIMULATED), fit_intercept=private.fit_intercept,
-            noise=SeededNoise(0), of_predictor=of_predictor,
+            noise=SeededNoise(0), takes=KINDS, per_person=True, of_predictor=of_predictor,
         )  # fmt: skip
+        if _kind(request) != _kind(private):
+            raise InvalidInput(
+                "the public table of regression.like must have weights, offsets and persons where "
+                "the private one has them, and none elsewhere: their scores would be of other "
+                f"sizes. It has {_described(request)}, and the private one {_described(private)}. "
+                "Pass both by dpfast.records(..., sample_weight=..., offset=..., group=...)."
+            )
         same = request.records.names == private.records.names
         coded = (request.coding is None) == (private.coding is None)
         if request.n_covariates != private.n_covariates or not (same and coded):

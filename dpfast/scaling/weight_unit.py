@@ -39,12 +39,16 @@ class WeightUnit:
         self.variation = 1.0
 
     def refuse(self, rows: PreconditionedQueries, mu: float) -> float:
-        """Check the query; return the rest of a mu after it."""
+        """Check the query; return the rest of a mu after it: all of it if the unit is public."""
+        if self.unit is not None:
+            return mu
         rows.subsample().refuse_norm_histogram(len(EDGES) + 1, self._mu)
         return math.sqrt(mu**2 - self._mu**2)
 
     def estimate_unit(self, rows: PreconditionedQueries) -> None:
-        """Estimate the unit: the mean weight of the histogram's cells above their noise."""
+        """Estimate the unit, unless it is public: the mean weight of cells above their noise."""
+        if self.unit is not None:
+            return
         histogram = rows.subsample().norm_histogram(EDGES, self._mu, what="weight")
         shares = histogram.value[:-1]
         shares = np.where(shares > SINGLE_BIN_SDS * histogram.noise_scale, shares, 0.0)

@@ -145,7 +145,12 @@ X0, Y0 = rows(0, 300)
 REFUSED = {
     "a method": ({"loss": "log-cosh", "method": "newton"}, "default fits"),
     "other columns": ({"X": X0[:, :2]}, "the public table has the columns"),
-    "offsets": ({"X": dpfast.records(X0, Y0, offset=Y0), "y": None}, "without persons, weights"),
+    "offsets": ({"X": dpfast.records(X0, Y0, offset=Y0), "y": None}, "none elsewhere"),
+    "persons": (
+        {"X": dpfast.records(X0, Y0, group=np.arange(300) // 2, each="person"), "y": None},
+        "has none of them, and the private one persons",
+    ),
+    "weights": ({"X": dpfast.records(X0, Y0, sample_weight=Y0), "y": None}, "one weights"),
     "a constant": ({"standardize": regression.like(X0 * 0.0, Y0)}, "looks? constant"),
     "a constant response": (
         {"standardize": regression.like(X0, Y0 * 0.0)},
@@ -176,15 +181,82 @@ def test_what_a_public_table_cannot_be_is_refused_before_the_charge(case):
     assert ledger.spent.mu == 0.0
 
 
-def test_persons_many_fits_and_groups_are_refused():
+def of_kind(kind, seed, n, loss="least-squares", factor=1.0):
+    """Rows with weights whose mean is 100, with offsets, or of persons with three on average."""
+    X, y = rows(seed, n, loss)
+    rng = np.random.default_rng(seed + 1)
+    if kind == "weights":
+        return dpfast.records(X, y, sample_weight=factor * rng.gamma(2.0, 50.0, n))
+    if kind == "offsets":
+        offset = rng.normal(size=n)
+        return dpfast.records(X, y + offset, offset=offset)
+    return dpfast.records(X, y, group=np.sort(rng.integers(0, n // 3, n)), each="person")
+
+
+@pytest.mark.parametrize("kind", ["weights", "offsets", "persons"])
+def test_c107_all_but_one_histogram_is_spent_on_scores_of_weights_and_persons(kind):
+    like = regression.like(of_kind(kind, 0, 3000))
+    entries = fitted(of_kind(kind, 1, 5000), None, like=like).privacy.entries
+    assert [query for query, _ in entries][:2] == ["histogram of lengths", "gradient"]
+    assert {query for query, _ in entries[2:]} == {"gradient + meat"}
+    assert 1.0 - 1e-6 < math.fsum(mu**2 for _, mu in entries) <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("loss", ["least-squares", "logistic"])
+@pytest.mark.parametrize("row", [(1e300, -1e300, 0.0, 1.0, 1e300), (1.0, 1.0, 1.0, 1.0, np.nan)])
+def test_c107_weights_and_persons_pass_record_and_replay(loss, row):
+    """The replaced record has another weight, too, and another person's number."""
+    weights = np.random.default_rng(0).gamma(2.0, 50.0, 1400)
+    data = np.column_stack([*rows(1, 400, loss), weights[1000:]])
+    other = data.copy()
+    other[7] = row
+
+    def of_weights(data):
+        private = dpfast.records(data[:, :3], data[:, 3], sample_weight=data[:, 4])
+        return dpfast.fit(private, None, loss, privacy=3.0, standardize=weighted).params
+
+    def of_persons(data):
+        private = dpfast.records(data[:, :3], data[:, 3], group=persons, each="person")
+        return dpfast.fit(private, None, loss, privacy=3.0, standardize=grouped).params
+
+    X, y = rows(0, 1000, loss)
+    weighted = regression.like(dpfast.records(X, y, sample_weight=weights[:1000]))
+    replay(of_weights, data, other, budget=3.0).raise_on_leak()
+    grouped = regression.like(dpfast.records(X, y, group=np.arange(1000) // 3, each="person"))
+    persons = np.arange(400) // 3
+    replay(of_persons, data, other, budget=3.0).raise_on_leak()
+
+
+def test_c107_the_unit_of_weights_is_that_of_the_public_table():
+    """Weights twice as large start at one point; 40 times as large they stop the fit."""
+    like = regression.like(of_kind("weights", 0, 3000))
+    fits = [fitted(of_kind("weights", 1, 4000, factor=k), None, like=like) for k in (1.0, 2.0)]
+    np.testing.assert_array_equal(fits[0].iterates[0], fits[1].iterates[0])
+    assert np.isfinite(fits[0].params).all()
+    stopped = fitted(of_kind("weights", 1, 4000, factor=40.0), None, like=like)
+    assert np.isnan(stopped.params).all()
+    (told,) = (text for text in stopped.warnings if "is not like this one" in text)
+    ratio = float(told.partition("Scores are ")[2].partition(" ")[0])
+    assert 30.0 < ratio < 53.0
+
+
+@pytest.mark.parametrize("kind", ["weights", "offsets", "persons"])
+def test_intervals_of_weights_offsets_and_persons_cover(kind):
+    """Twelve seeded fits of four coefficients, whose population is known: 48 intervals."""
+    like, held = regression.like(of_kind(kind, 0, 5000)), []
+    truth = dpfast.nonprivate_fit(*rows(99, 400_000)).params
+    for seed in range(12):
+        found = fitted(of_kind(kind, seed + 100, 5000), None, like=like, seed=seed, mu=0.7)
+        held += [*(np.abs(found.params - truth) <= 1.96 * found.bse)]
+    assert np.mean(held) > 0.8
+
+
+def test_many_fits_and_effects_are_refused():
     like = regression.like(X0, Y0)
-    people = dpfast.records(X0, Y0, group=np.arange(300) // 2, group_size=2)
-    with pytest.raises(InvalidInput, match="without persons"):
-        dpfast.fit(people, privacy=1.0, standardize=like)
     with pytest.raises(InvalidInput, match="many fits"):
         dpfast.fit_many(X0, Y0, privacy_each=1.0, standardize=like)
-    with pytest.raises(InvalidInput, match="one row for each record"):
-        regression.like(dpfast.records(X0, Y0, group=Y0))
+    with pytest.raises(InvalidInput, match="has no effects"):
+        regression.like(dpfast.records(X0, Y0, group=Y0, each="person", effects="person"))
     with pytest.raises((InvalidBudget, InvalidInput)):
         dpfast.fit(X0, Y0, privacy=1e-12, standardize=like)
 
