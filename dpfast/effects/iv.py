@@ -12,7 +12,7 @@ from scipy.special import chdtrc, chdtri
 from dpfast.arguments import Array
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.base import Result
-from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
+from dpfast.inference.degrees import coverage, t_intervals, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import short_number
 from dpfast.inference.rendering.table import Summary
@@ -75,8 +75,8 @@ class TwoStage(Result):
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Return confidence intervals, shape (p, 2); with weak instruments see below."""
-        half = t_half_widths(coverage(level, alpha), self.degrees_of_freedom) * self.bse
-        return np.stack([self.params - half, self.params + half], axis=1)
+        level = coverage(level, alpha)
+        return np.asarray(t_intervals(level, self.params, self.bse, self.degrees_of_freedom))
 
     def anderson_rubin(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Return the Anderson-Rubin (1949) interval of the endogenous coefficient, shape (2,).

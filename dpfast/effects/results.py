@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.inference.base import Result
-from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
+from dpfast.inference.degrees import coverage, t_intervals, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import headings, render_table, row_of
@@ -65,9 +65,8 @@ class TreatmentEffect(Result):
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> NDArray[np.float64]:
         """Return a confidence interval, shape (2,), in the outcome's own units."""
-        known = np.array([self.degrees_of_freedom])
-        half = float(t_half_widths(coverage(level, alpha), known)[0]) * self.bse
-        return np.array([self.estimate - half, self.estimate + half])
+        estimate, degrees = np.array(self.estimate), np.array(self.degrees_of_freedom)
+        return t_intervals(coverage(level, alpha), estimate, self.bse, degrees)
 
     def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
         """Return the effect and the budget spent, as text with forms for notebooks and papers."""

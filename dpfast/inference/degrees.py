@@ -158,7 +158,11 @@ def t_half_widths(level: float, degrees: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def t_intervals(
-    level: float, estimate: Matrix, error: Matrix, degrees: Matrix, positive_last: bool = False
+    level: float,
+    estimate: Matrix,
+    error: Matrix | float,
+    degrees: Matrix,
+    positive_last: bool = False,
 ) -> Matrix:
     """Compute two-sided t intervals, shape (..., 2).
 

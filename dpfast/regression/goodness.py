@@ -17,7 +17,7 @@ from dpfast.errors import InvalidInput, described, understood
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.base import Result
-from dpfast.inference.degrees import coverage, t_half_widths
+from dpfast.inference.degrees import coverage, t_intervals
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import by_error
 from dpfast.inference.rendering.table import Summary
@@ -112,8 +112,7 @@ class GoodnessOfFit(Result):
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Return confidence intervals, shape (2, 2)."""
-        half = t_half_widths(coverage(level, alpha), np.full(2, np.inf)) * self.bse
-        return np.stack([self.params - half, self.params + half], axis=-1)
+        return t_intervals(coverage(level, alpha), self.params, self.bse, np.full(2, np.inf))
 
     def _columns(self, level: float) -> dict[str, Any]:
         low, high = self.conf_int(level).T

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpfast.arguments import Array
 from dpfast.inference.base import Result
-from dpfast.inference.degrees import coverage
+from dpfast.inference.degrees import coverage, t_intervals
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import short_number
 from dpfast.inference.rendering.table import Summary
@@ -95,8 +95,7 @@ class SmallAreas(Result):
             One of ``names``.
         """
         level, j = coverage(level, alpha), place_of(name, self.names)
-        half = normal_half_width(level) * self.bse[:, j]
-        return np.stack([self.params[:, j] - half, self.params[:, j] + half], axis=-1)
+        return t_intervals(level, self.params[:, j], self.bse[:, j], np.array(np.inf))
 
     def _columns(self, level: float) -> dict[str, Any]:
         """One row for each area and coefficient."""

@@ -12,7 +12,7 @@ import numpy as np
 from dpfast.arguments import Array
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.base import FixedLevel
-from dpfast.inference.degrees import coverage, t_half_widths
+from dpfast.inference.degrees import coverage, t_intervals
 from dpfast.inference.rendering.digits import by_error
 from dpfast.inference.rendering.table import Summary
 from dpfast.inference.summary import end_headings
@@ -23,7 +23,6 @@ from dpfast.tables.by_cell import (
     cell_rows,
     count_shown,
     estimate_shown,
-    normal_half_width,
     records_shown,
     render_cells,
     share_shown,
@@ -133,12 +132,10 @@ class CellTable(ByCell):
         """
         level = coverage(level, alpha)
         if column is None:
-            half = normal_half_width(level) * self.count_error
-            ends = np.stack([self.counts - half, self.counts + half], axis=-1)
+            ends = t_intervals(level, self.counts, self.count_error, np.array(np.inf))
             return np.clip(ends, 0.0, self._most)
         j = self._place(column)
-        half = t_half_widths(level, self.degrees_of_freedom[j]) * self.bse[j]
-        ends = np.stack([self.mean[j] - half, self.mean[j] + half], axis=-1)
+        ends = t_intervals(level, self.mean[j], self.bse[j], self.degrees_of_freedom[j])
         return np.clip(ends, *self.ranges[j])
 
     def __getitem__(self, column: str) -> CellEstimates:

@@ -14,7 +14,7 @@ from dpfast.curator.tables.areas import Areas, grams_receipt
 from dpfast.curator.tables.levels import in_any_level
 from dpfast.data.formula import terms_of
 from dpfast.data.schema import Schema
-from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest
 from dpfast.inference.degrees import Covariance, are_representable
@@ -172,8 +172,6 @@ class _SmallAreas(Analysis[SmallAreas]):
                 f"needs at least {MIN_AREAS}. Fit each by itself: dpfast.tables.fits(...)."
             )
         self.least = positive_number(least, "least", or_zero=True)
-        if not isinstance(formula, str):
-            raise InvalidInput(f"formula must be text; received {described(formula)}.")
         source = with_columns(table_source(table))
         table = source.covariates
         terms = terms_of(formula, schema, table)

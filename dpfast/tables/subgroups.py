@@ -136,8 +136,6 @@ class _FitsByLevel(Analysis[SubgroupFits]):
         kind = _checked_loss(loss)
         self.loss = kind.name
         min_count = positive(least, "least", or_zero=True)
-        if not isinstance(formula, str):
-            raise InvalidInput(f"formula must be text; received {described(formula)}.")
         self._source = with_columns(table_source(table))
         table = self._source.covariates
         self._terms = terms = terms_of(formula, schema, table)

@@ -258,7 +258,7 @@ REFUSED = [
     ({"loss": "poisson"}, "loss must be one of"),
     ({"loss": dpfast.Quantile(0.5)}, "loss must be one of"),
     ({"formula": "y ~ x:y"}, "one of the terms"),
-    ({"formula": 7}, "must be text"),
+    ({"formula": 7}, "must be a string"),
     ({"privacy": 1e-3}, "at least 0.01"),
     ({"privacy": 0.05}, "too few|coefficients of any level"),
     ({"least": float("nan")}, "least"),
