@@ -23,15 +23,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpfast
 from bench.public_tables import read, tables
 from bench.study import Block, study
 from bench.tables import FITS, exact, with_scales
+from dpfast.arguments import Array
 
 LIST = Path(__file__).with_name("not_judged.tsv")
-Array = NDArray[np.float64]
 
 #: Modules whose constants decide a default fit.
 ROOMS = (

@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 
 from bench.public_tables import available, read, tables
 from bench.study import Block, pooled, study
+from dpfast.arguments import Array
 from dpfast.effects import treatment_effect
 from dpfast.errors import InvalidBudget
 from dpfast.privacy import SeededNoise
-
-Array = NDArray[np.float64]
 
 #: Shares of the treated are held to this distance from 0 and 1.
 OVERLAP = 0.05

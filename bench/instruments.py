@@ -16,15 +16,14 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.public_tables import Table, available, read, tables
 from bench.study import Block, study
+from dpfast.arguments import Array
 from dpfast.effects import two_stage
 from dpfast.errors import InvalidBudget
 from dpfast.privacy import SeededNoise
 
-Array = NDArray[np.float64]
 Roles = list[list[str]]
 
 

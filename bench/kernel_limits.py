@@ -23,16 +23,14 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench import limits
 from bench.harness import one_blas_thread, processor
 from bench.kernels import references
 from bench.study import Block, study
 from bench.table import seconds_text
+from dpfast.arguments import Array
 from dpfast.kernels import records
-
-Array = NDArray[np.float64]
 
 FULL = [(1_000, 5), (10_000, 10), (100_000, 10), (1_000_000, 10), (1_000_000, 50), (200_000, 200)]
 QUICK = [(1_000, 5), (20_000, 50)]

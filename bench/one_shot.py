@@ -16,14 +16,13 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpfast
 from bench.study import Block, study
 from bench.tables import exact
+from dpfast.arguments import Array
 from dpfast.models import resolve_loss
 
-Array = NDArray[np.float64]
 Rng = np.random.Generator
 
 SIZES, LOSSES = (500, 2_000, 10_000, 50_000), ("least-squares", "log-cosh", "logistic")

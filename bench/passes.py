@@ -17,14 +17,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpfast
 from bench import limits
 from bench.harness import Call, interleaved, one_blas_thread, processor
 from bench.study import Block, study
-
-Array = NDArray[np.float64]
+from dpfast.arguments import Array
 
 #: Records, columns of X, and least times as fast as LogisticRegression, as statsmodels' OLS with
 #: standard errors, and as Newton's fixed steps, that are asked for; most times reading X.

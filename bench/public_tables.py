@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dpfast.arguments import Array
+
 LIST = Path(__file__).with_name("public_tables.tsv")
 
 

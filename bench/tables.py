@@ -18,13 +18,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpfast
 from bench.public_tables import available, read, tables
 from bench.study import Block, holds, study
-
-Array = NDArray[np.float64]
+from dpfast.arguments import Array
 
 #: Most records of a run: bootstrap samples of larger tables are of so many.
 MOST = 40_000

@@ -11,18 +11,16 @@ import time
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, solve_triangular
 from scipy.optimize import minimize
 
 import dpfast
 from bench.harness import compare, interleaved, is_quick
+from dpfast.arguments import Array
 from dpfast.bayesopt import RBF, GradientInformation, Matern52, search
 from dpfast.bayesopt.surrogate.designs import starting_design
 from dpfast.kernels.acquisition import AcquisitionKernel
 from tests.twins import acquisition as reference_acquisition
-
-Array = NDArray[np.float64]
 
 SIZES = [(5, 50, 1), (15, 300, 16), (103, 300, 1), (103, 300, 104)]
 SIZES = SIZES[:2] if is_quick() else SIZES

@@ -7,15 +7,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import expit
 
 import dpfast
+from dpfast.arguments import Array
 from dpfast.models import Objective, resolve_loss
-
-Array = NDArray[np.float64]
 
 #: About (1, 1e-6).
 SMALL = 0.2387

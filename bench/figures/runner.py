@@ -31,7 +31,7 @@ from bench.public_tables import data_folder
 from bench.stored import stamp
 from dpfast.cli import ProgressBar
 
-__all__ = ["Figure", "Outcome", "Run", "data_folder", "main"]
+__all__ = ["Figure", "Outcome", "Panel", "Run", "data_folder", "declared", "main"]
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results" / "figures"
@@ -204,6 +204,17 @@ class Figure:
 
 
 FIGURES: dict[int, dict[str, Figure]] = {}
+
+
+def declared(name: str) -> Figure:
+    """Return the decorator of a figure that ``figures.tsv`` lists: "paper1/figure-1"."""
+    paper, _, own = name.removeprefix("paper").partition("/")
+    for line in (HERE / "figures.tsv").read_text(encoding="utf-8").splitlines():
+        listed, size, title, statement = line.split("\t")
+        if listed == name:
+            width, height = map(float, size.split(" x "))
+            return Figure(int(paper), own, title, statement, (width, height))
+    raise KeyError(name)
 
 
 def figures_of(paper: int) -> dict[str, Figure]:

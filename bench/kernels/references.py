@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dpfast.arguments import Array
+
 Calls = dict[str, Callable[[], object]]
 
 RADIUS = 2.0

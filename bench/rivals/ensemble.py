@@ -28,11 +28,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dpfast.arguments import Array
 
 __all__ = ["deep_point", "ensemble", "margin"]
 
-Array = NDArray[np.float64]
 
 #: Most fits, and fewest records of each in coefficients.
 MOST, RECORDS = 1000, 3

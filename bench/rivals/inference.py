@@ -24,12 +24,11 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpfast
 from bench.study import Block, study
+from dpfast.arguments import Array
 
-Array = NDArray[np.float64]
 Interval = tuple[float, float]
 
 Z, SAMPLES = 1.959964, 200

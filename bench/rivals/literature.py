@@ -14,11 +14,11 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import dpfast
+from dpfast.arguments import Array
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.errors import InvalidBudget
 from dpfast.fit_requests.request import Account, FitRequest
@@ -39,8 +39,6 @@ __all__ = [
     "statistics_mu",
     "sufficient_statistics",
 ]
-
-Array = NDArray[np.float64]
 
 
 def mu_of(privacy: Any) -> float:
@@ -121,7 +119,7 @@ def noise_multiplier(privacy: dpfast.ApproxDP, sampling_rate: float, steps: int)
     """
     library: Any = import_module("dp_accounting.pld.privacy_loss_distribution")
     relation = import_module("dp_accounting").NeighboringRelation.REPLACE_ONE
-    finest = min(1e-2, 3e-4 * privacy.epsilon)
+    finest = min(1e-2, 1e-3 * privacy.epsilon)
 
     def excess(log_multiplier: float) -> float:
         """Logarithm of epsilon over what is allowed."""

@@ -13,13 +13,11 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpfast
 from bench.rivals import literature
 from bench.rivals.ensemble import ensemble
-
-Array = NDArray[np.float64]
+from dpfast.arguments import Array
 
 #: Coefficients, the intercept first, of columns, response, mu and a seed.
 Peer = Callable[[Array, Array, float, int], Array]

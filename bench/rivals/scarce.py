@@ -13,13 +13,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpfast
 from bench.public_tables import available, read, tables
 from bench.study import Block, study
-
-Array = NDArray[np.float64]
+from dpfast.arguments import Array
 
 STRENGTHS, LOSSES = (100, 200, 400, 800, 1600), ("least-squares", "log-cosh")
 

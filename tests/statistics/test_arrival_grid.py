@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from bench.arrival.grid import grid_cells
-from bench.arrival.report import measure
-from bench.arrival.rules import COVERAGE, coverage_of, covers_less
+from tests.statistics.arrival_fits import measure
+from tests.statistics.arrival_rules import COVERAGE, coverage_of, covers_less
 
 LARGEST = 250_000
 CELLS = [cell for cell in grid_cells() if cell.n * cell.p <= LARGEST][::4]

@@ -11,7 +11,7 @@ import numpy as np
 import dpfast
 from bench import printed
 from bench.figures.paper1.designs import RADIUS, bounded_linear, linear, lines, logistic
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
 from bench.rivals import literature
 
 TRUTH = np.array([1.5, 1.0, -1.0, 0.5])
@@ -96,14 +96,7 @@ def _logistic(radius: float, linear_weights: bool) -> Callable[..., printed.Prob
     return lambda X, y: printed.logistic(X, y, radius, linear_weights)
 
 
-@Figure(
-    paper=1,
-    name="figure-12",
-    title="Linear regression, mu = 1: Mallows weights and clipping are both consistent",
-    statement="In linear regression Mallows weights and gradient clipping both lead to consistent "
-    "estimators.",
-    size=(7.0, 3.8),
-)
+@declared("paper1/figure-12")
 def figure_12(run: Run) -> Outcome:
     sizes = (500, 2000) if run.quick else (500, 1000, 2000, 5000, 10_000)
     repetitions = 4 if run.quick else 100
@@ -129,14 +122,7 @@ def figure_12(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=1,
-    name="figure-13",
-    title="Logistic regression, mu = 1: bias of clipping",
-    statement="In logistic regression clipping gives a bias that does not shrink with n; Mallows "
-    "weights do not.",
-    size=(7.5, 3.8),
-)
+@declared("paper1/figure-13")
 def figure_13(run: Run) -> Outcome:
     sizes = (500, 2000) if run.quick else (500, 1000, 2000, 5000, 20_000)
     repetitions = 4 if run.quick else 60
@@ -166,14 +152,7 @@ def figure_13(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=1,
-    name="figure-14",
-    title="Linear regression, bounded data, mu = 1",
-    statement="Where covariates and responses are bounded, noisy gradient descent is competitive "
-    "with sufficient-statistics perturbation.",
-    size=(7.0, 3.8),
-)
+@declared("paper1/figure-14")
 def figure_14(run: Run) -> Outcome:
     bound = 1.0 + math.sqrt(2.0) + math.sqrt(0.5) + 1.959964 * 0.75
     methods: dict[str, Method] = {
@@ -193,14 +172,7 @@ def _linear_weights(X: np.ndarray, y: np.ndarray) -> printed.Problem:
     return printed.linear(X, y, 0.75, 2.0)._replace(linear_weights=True)
 
 
-@Figure(
-    paper=1,
-    name="figure-15",
-    title="Linear regression, unbounded data, mu = 1",
-    statement="Where data are unbounded, the gradient methods beat sufficient-statistics "
-    "perturbation of rescaled data, most in small samples.",
-    size=(7.0, 3.8),
-)
+@declared("paper1/figure-15")
 def figure_15(run: Run) -> Outcome:
     def draw(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         X = rng.normal(size=(n, 4))
@@ -297,14 +269,7 @@ def _panels(data: dict[str, Any]) -> list[Panel]:
     return panels
 
 
-@Figure(
-    paper=1,
-    name="figure-16",
-    title="Logistic regression, bounded covariates, mu = 0.5",
-    statement="With many rows near the bound all methods are similar; with few, gradient descent "
-    "(weighted or clipped) beats objective perturbation.",
-    size=(7.5, 3.8),
-)
+@declared("paper1/figure-16")
 def figure_16(run: Run) -> Outcome:
     panels = {
         "many rows near the bound": (math.sqrt(3.0), 2.0, 2.0),
@@ -327,14 +292,7 @@ def figure_16(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=1,
-    name="figure-17",
-    title="Logistic regression, unbounded covariates, mu = 0.5",
-    statement="Robust gradient descent and objective perturbation of the weighted loss perform "
-    "alike; clipping is biased.",
-    size=(7.0, 3.8),
-)
+@declared("paper1/figure-17")
 def figure_17(run: Run) -> Outcome:
     data = _figure_h3(run, {"unbounded": (math.inf, RADIUS, 3.0)})
     (mean,) = data["error"].values()

@@ -11,7 +11,7 @@ import numpy as np
 import dpfast
 from bench import printed
 from bench.figures.paper1.designs import RADIUS, linear, lines
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
 from dpfast.inference.hypotheses import confidence_ellipse
 
 Z = 1.959963984540054
@@ -71,14 +71,7 @@ def descent(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> printed.E
     return printed.gradient_descent(printed.joint(X, y), 1.0, 50, 1.0, rng, start)
 
 
-@Figure(
-    paper=1,
-    name="figure-5",
-    title="Gradient descent: (a) coverage of 95% intervals, (b) joint region, mu = 1",
-    statement="The correction (14) brings coverage closer to 95%, most for small n; corrected "
-    "regions are larger than uncorrected ones and not far from non-private ones.",
-    size=(8.0, 3.8),
-)
+@declared("paper1/figure-5")
 def figure_5(run: Run) -> Outcome:
     sizes, repetitions, rows = coverage(run, "corrected (14)", descent)
     X, y = linear(run.rng("b"), 1000, correlation=0.5)
@@ -111,13 +104,7 @@ def figure_5(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=1,
-    name="figure-6",
-    title="Newton: coverage of 95% intervals, mu = 1",
-    statement="The correction C_Newton brings the coverage of Newton's intervals closer to 95%.",
-    size=(7.0, 3.8),
-)
+@declared("paper1/figure-6")
 def figure_6(run: Run) -> Outcome:
     def newton(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> printed.Estimate:
         problem = printed.linear(X, y, 2.0, RADIUS)

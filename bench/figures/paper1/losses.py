@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import dpfast
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
 
 LOSSES = {
     "Huber": dpfast.Huber(),
@@ -18,14 +18,7 @@ LOSSES = {
 }
 
 
-@Figure(
-    paper=1,
-    name="figure-7",
-    title="Variants of the Huber loss and their derivatives",
-    statement="Smoothed and self-concordant variants share Huber's shape: quadratic near zero, "
-    "linear far out, with a bounded first and a continuous second derivative.",
-    size=(7.5, 3.2),
-)
+@declared("paper1/figure-7")
 def figure_7(run: Run) -> Outcome:
     t = np.linspace(-6.0, 6.0, 121)
     h = 1e-5

@@ -16,7 +16,7 @@ import numpy as np
 import dpfast
 from bench import printed
 from bench.figures.paper1.designs import RADIUS, lines
-from bench.figures.runner import Figure, Outcome, Panel, Run, data_folder
+from bench.figures.runner import Outcome, Panel, Run, data_folder, declared
 from bench.study import holds
 
 HOUSES, BANK = "kc_house_data.csv.gz", "bank-full.csv.gz"
@@ -123,13 +123,7 @@ def p_values(theta: np.ndarray, errors: np.ndarray) -> np.ndarray:
     return 2.0 * ndtr(-np.abs(theta / errors))
 
 
-@Figure(
-    paper=1,
-    name="table-1",
-    title="House prices, mu = 0.25: coefficients and 95% intervals",
-    statement="At mu = 0.25 with 286,537 sales every coefficient is significant at the 5% level.",
-    size=(7.0, 4.0),
-)
+@declared("paper1/table-1")
 def table_1(run: Run) -> Outcome:
     absent = missing(HOUSES)
     if absent is not None:
@@ -174,14 +168,7 @@ def table_1(run: Run) -> Outcome:
 PRINTED_COUNTS = [(2000, 4), (10_000, 7), (20_000, 8)]
 
 
-@Figure(
-    paper=1,
-    name="figure-8",
-    title="House prices, mu = 0.25: mean p value of each coefficient in subsamples",
-    statement="Of 8 coefficients 4 have mean p values below 0.05 at n = 2,000, 7 at 10,000 and all "
-    "at 20,000.",
-    size=(6.6, 3.4),
-)
+@declared("paper1/figure-8")
 def figure_8(run: Run) -> Outcome:
     absent = missing(HOUSES)
     if absent is not None:
@@ -239,14 +226,7 @@ def figure_8(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=1,
-    name="figure-9",
-    title="Distance from the full-data estimate in subsamples: (a) houses, (b) bank",
-    statement="Privacy costs much in small samples; the gap to the non-private estimator closes as "
-    "n grows.",
-    size=(7.5, 3.8),
-)
+@declared("paper1/figure-9")
 def figure_9(run: Run) -> Outcome:
     for name in (HOUSES, BANK):
         absent = missing(name)

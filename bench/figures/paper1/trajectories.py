@@ -15,21 +15,14 @@ from bench.figures.paper1.designs import (
     newton,
     norms,
 )  # fmt: skip
-from bench.figures.runner import COLOURS, Figure, Outcome, Run
+from bench.figures.runner import COLOURS, Outcome, Run, declared
 from dpfast.optimize.damping import Backtracking, Damped, FullSteps
 
 ZERO = np.zeros(4)
 HUBER = dpfast.Objective("huber", weights=dpfast.Mallows(RADIUS), scale=2.0)
 
 
-@Figure(
-    paper=1,
-    name="figure-1",
-    title="Noisy gradient descent, joint scale, n = 1000: path of one coefficient, gradient norm",
-    statement="Private and non-private iterates move from the start to the truth; the private ones "
-    "then vary in a window around it and their gradient does not become arbitrarily small.",
-    size=(6.6, 3.4),
-)
+@declared("paper1/figure-1")
 def figure_1(run: Run) -> Outcome:
     X, y = linear(run.rng(), 1000)
     problem, start, steps = printed.joint(X, y), np.append(ZERO, 1.0), 100
@@ -62,13 +55,7 @@ def figure_1(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=1,
-    name="figure-2",
-    title="(a) Newton and gradient descent at mu = 2, n = 1000; (b) divergence of damped Newton",
-    statement="(a) Noisy Newton reaches a small gradient in its 8 steps, gradient descent needs "
-    "many more of its 80. (b) The share of divergent runs falls as the step size shrinks.",
-)
+@declared("paper1/figure-2")
 def figure_2(run: Run) -> Outcome:
     X, y = linear(run.rng(), 1000)
     problem = printed.linear(X, y, 2.0, RADIUS)
@@ -115,14 +102,7 @@ def figure_2(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=1,
-    name="figure-3",
-    title="Gradient descent, pure Newton and damped Newton at mu = 2, n = 1000",
-    statement="Pure Newton converges fastest where it converges; damped Newton converges "
-    "linearly, like gradient descent.",
-    size=(7.0, 4.0),
-)
+@declared("paper1/figure-3")
 def figure_3(run: Run) -> Outcome:
     X, y = linear(run.rng(), 2000)
     problem, steps = printed.linear(X, y, 2.0, RADIUS), 40
@@ -158,13 +138,7 @@ def figure_3(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=1,
-    name="figure-4",
-    title="Far start, self-concordant Huber loss, mu = 2, n = 1000",
-    statement="From a far start, damped Newton approaches the solution much faster than gradient "
-    "descent.",
-)
+@declared("paper1/figure-4")
 def figure_4(run: Run) -> Outcome:
     truth = (10.0, -11.0, 9.0, -11.0)
     X, y = linear(run.rng(), 1000, truth)
@@ -211,13 +185,7 @@ def figure_4(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=1,
-    name="figure-10",
-    title="Pure, damped and line-search Newton from (4, -2, 0, 4), n = 2000",
-    statement="Pure Newton diverges with and without noise; a backtracking search brings it home "
-    "and beats a fixed small step.",
-)
+@declared("paper1/figure-10")
 def figure_10(run: Run) -> Outcome:
     X, y = linear(run.rng(), 2000, spread=1.0, sigma=1.0)
     steps, start = 12, [4.0, -2.0, 0.0, 4.0]
@@ -261,13 +229,7 @@ def figure_10(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=1,
-    name="figure-11",
-    title="Backtracking, logistic, start (-4, 6, -5, 6): outcome against the slope alpha",
-    statement="Small alpha risks leaving the search too early and diverging; large alpha risks "
-    "using the search up before full steps are reached.",
-)
+@declared("paper1/figure-11")
 def figure_11(run: Run) -> Outcome:
     slopes = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.49)
     repetitions = 4 if run.quick else 100

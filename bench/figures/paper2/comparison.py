@@ -11,18 +11,10 @@ import numpy as np
 from bench.figures.paper2.contest import METHODS, constants, handed_over, methods, rivals
 from bench.figures.paper2.problems import six
 from bench.figures.paper2.rivals import GRIDS
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
 
 
-@Figure(
-    paper=2,
-    name="comparison",
-    title="Adaptive descent against tuned competitors at equal budget",
-    statement="Section 5: adaptive noisy gradient descent needs no tuning and is as good as noisy "
-    "gradient descent or better (ours: within 1.25 times the best of noisy descent, clipped "
-    "descent and DP-SGD, all tuned on the exact risk, in 80% of the cells; median at most 1).",
-    size=(11.0, 4.8),
-)
+@declared("paper2/comparison")
 def comparison(run: Run) -> Outcome:
     n, reps = (300, 2) if run.quick else (2000, 10)
     problems = six(lambda key: run.rng("data", key), n)

@@ -6,15 +6,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.figures.paper2.contest import handed_over, methods
 from bench.figures.paper2.problems import Problem
 from bench.figures.paper2.rivals import GRIDS, tuned
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
+from dpfast.arguments import Array
 from dpfast.nonconvex import KL, PerRecordObjective
-
-Array = NDArray[np.float64]
 
 CONDITIONS = (1.0, 100.0)
 
@@ -45,16 +43,7 @@ def ellipsoid(condition: float, rng: np.random.Generator, n: int, d: int = 5) ->
     )
 
 
-@Figure(
-    paper=2,
-    name="conditioning",
-    title="KL-Spider against descent, where its constants are exact",
-    statement="Theorem 1 and Section 3: KL-Spider's rate under the PL condition is optimal (ours: "
-    "with exact constants it has less excess risk than tuned descent without a clip, and than the "
-    "default, at condition 100 and n^2 rho of 2e9 or more).  KL-Spider runs to its end; 'guarded' "
-    "runs are handed over to adaptive descent where released norms do not follow the plan.",
-    size=(10.0, 4.0),
-)
+@declared("paper2/conditioning")
 def conditioning(run: Run) -> Outcome:
     n, reps = (200, 2) if run.quick else (1000, 6)
     sizes = (2e9,) if run.quick else (2e7, 2e8, 2e9, 2e10)

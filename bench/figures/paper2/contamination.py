@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import dpfast
-from bench.figures.runner import Figure, Outcome, Panel, Run, data_folder
+from bench.figures.runner import Outcome, Panel, Run, data_folder, declared
 from bench.public_tables import frame
 
 LOSSES = ("tukey", "welsch", "geman-mcclure", "cauchy")
@@ -39,13 +39,7 @@ def houses() -> tuple[np.ndarray, np.ndarray] | None:
     return X, np.log(column("median_house_value")) - 12.0
 
 
-@Figure(
-    paper=2,
-    name="contamination",
-    title="House prices with gross outliers: redescending against Huber, rho = 0.05",
-    statement="Non-convex robust losses pay off where convex ones break: 10 to 30% of gross "
-    "outliers on one side (ours; the paper has no experiments).",
-)
+@declared("paper2/contamination")
 def contamination(run: Run) -> Outcome:
     data = houses()
     if data is None:

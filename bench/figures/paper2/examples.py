@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast.arguments import Array
 from dpfast.nonconvex import PerRecordObjective
-
-Array = NDArray[np.float64]
 
 
 def phase_retrieval(n_covariates: int, *, radius: float) -> PerRecordObjective:

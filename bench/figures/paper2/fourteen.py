@@ -12,7 +12,7 @@ import dpfast
 from bench.figures.paper2.contest import rivals
 from bench.figures.paper2.fresh import fourteen
 from bench.figures.paper2.rivals import Setting
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
 
 #: What is aimed at: cells within this factor of the best rival, their share, and the worst ratio.
 NEAR, SHARE, WORST = 1.25, 0.85, 3.0
@@ -24,14 +24,7 @@ GRIDS: dict[str, list[Setting]] = {
 }
 
 
-@Figure(
-    paper=2,
-    name="fresh-problems",
-    title="Fourteen problems with user gradients",
-    statement="Section 5: adaptive noisy gradient descent needs no tuning (ours: within 1.25 times "
-    "the best of tuned clipped descent, DP-SGD and DP-Adam in 85% of the cells, nowhere above 3).",
-    size=(7.0, 5.0),
-)
+@declared("paper2/fresh-problems")
 def fresh_problems(run: Run) -> Outcome:
     n, reps = (300, 1) if run.quick else (2000, 8)
     budgets = (1.0,) if run.quick else (0.3, 1.0, 3.0)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.figures.paper2.problems import Problem
+from dpfast.arguments import Array
 from dpfast.nonconvex import PerRecordObjective
-
-Array = NDArray[np.float64]
 
 Parts = Callable[[Array, Array, Array], Array]
 

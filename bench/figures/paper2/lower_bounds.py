@@ -8,7 +8,7 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper2.problems import Problem
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
 from dpfast.nonconvex import KL, PerRecordObjective
 from dpfast.optimize import Adaptive
 from dpfast.papers import Proximal, Spider
@@ -84,14 +84,7 @@ def two_sided_instance(tau: float, n: int, epsilon: float) -> Problem:
     )  # fmt: skip
 
 
-@Figure(
-    paper=2,
-    name="lower-bounds",
-    title="Distance of the algorithms from the paper's lower bounds",
-    statement="Corollary 1 (B.4, B.6): (gamma L0 sqrt(d)/(n eps))^kappa for kappa <= 2 up to a "
-    "constant; theorem 8 (C.3): (1/(n eps))^kappa/4 for kappa >= 2.",
-    size=(9.0, 4.2),
-)
+@declared("paper2/lower-bounds")
 def lower_bounds(run: Run) -> Outcome:
     reps = 2 if run.quick else 20
     rho = 0.005

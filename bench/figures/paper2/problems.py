@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.figures.paper2.examples import one_hidden_layer, phase_retrieval
+from dpfast.arguments import Array
 from dpfast.models import Cauchy, Loss, TukeyBiweight, Welsch
 from dpfast.nonconvex import KL, PerRecordObjective
 from dpfast.regression.nonprivate import nonprivate_curator, nonprivate_descent
-
-Array = NDArray[np.float64]
 
 
 @dataclass

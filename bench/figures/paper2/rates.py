@@ -9,7 +9,7 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper2.problems import Problem, radial
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
 from dpfast.optimize import Adaptive
 from dpfast.papers import Proximal, Spider
 
@@ -80,15 +80,7 @@ def cases() -> list[tuple[str, float, Callable[[Problem], Callable[[], Any]]]]:
     return found
 
 
-@Figure(
-    paper=2,
-    name="rates",
-    title="Excess risk against n sqrt(rho)/sqrt(d), kappa known",
-    statement="Theorems 1, 2 and 4: excess risk falls like (sqrt(d)/(n sqrt(rho)))^kappa for "
-    "KL-Spider (kappa <= 2) and proximal point (kappa >= 2), and at least like its power "
-    "2 kappa/(4 - kappa) for the adaptive algorithm (kappa <= 2).",
-    size=(11.0, 4.2),
-)
+@declared("paper2/rates")
 def rates(run: Run) -> Outcome:
     axis = np.geomspace(*AXIS, 3 if run.quick else 6)
     reps = 2 if run.quick else 12

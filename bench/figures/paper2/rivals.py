@@ -11,12 +11,9 @@ import math
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpfast
 from bench.figures.paper2.problems import Problem
-
-Array = NDArray[np.float64]
 
 DELTA = 1e-6
 RATE = 0.1

@@ -15,7 +15,7 @@ import numpy as np
 from bench.figures.paper3 import calls
 from bench.figures.paper3.calls import FIT, HYBRID, OURS
 from bench.figures.paper3.survey import blocks, missing, table
-from bench.figures.runner import Figure, Outcome, Run, data_folder
+from bench.figures.runner import Outcome, Run, data_folder, declared
 from dpfast.models import Logistic, Product
 
 AREAS = {
@@ -139,24 +139,11 @@ def drawn(run: Run, wanted: int, what: str) -> Outcome:
     return Outcome(found, reproduced, remark, plot, sharey=True)
 
 
-@Figure(
-    paper=3,
-    name="figure-6",
-    title="Income on 17 columns: error of the coefficient of sex (delta = 1e-6)",
-    statement="Objective perturbation is better for few records; near n = 400,000 the error of "
-    "algorithm 5 drops substantially.",
-    size=(12.0, 4.2),
-)
+@declared("paper3/figure-6")
 def figure_6(run: Run) -> Outcome:
     return drawn(run, FEMALE, "sex")
 
 
-@Figure(
-    paper=3,
-    name="figure-7",
-    title="Income on 17 columns: error of the coefficient of schooling (delta = 1e-6)",
-    statement="As figure 6; a larger coefficient widens the gap.",
-    size=(12.0, 4.2),
-)
+@declared("paper3/figure-7")
 def figure_7(run: Run) -> Outcome:
     return drawn(run, SCHOOLING, "schooling")

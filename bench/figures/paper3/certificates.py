@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from bench.figures.paper3 import design
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
 
 RATIOS = (40, 80, 160, 200, 240, 320, 480, 640, 1280, 2560, 5120, 10240)
 
@@ -21,13 +21,7 @@ def sizes(run: Run) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 FEW_HUNDRED = 400
 
 
-@Figure(
-    paper=3,
-    name="certificates",
-    title="Where the smallest eigenvalue is certified (epsilon = 1, delta = 1e-6)",
-    statement="The recursive certificate gives a positive lower bound once n/d is a few hundred.",
-    size=(10.0, 3.6),
-)
+@declared("paper3/certificates")
 def certificates(run: Run) -> Outcome:
     dimensions, _, repetitions = sizes(run)
     ratios = (240, 640) if run.quick else (120, 160, 200, *range(220, 340, 20), 400, 480, 560, 640)

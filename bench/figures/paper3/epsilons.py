@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.figures.paper3 import calls
 from bench.figures.paper3.simulated import cases, ratio_to
-from bench.figures.runner import Figure, Outcome, Run
+from bench.figures.runner import Outcome, Run, declared
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
@@ -32,14 +32,7 @@ def at_each(found: Mapping[str, Any], norm: float, one: str, other: str) -> str:
     return ", ".join(f"{ratio_to(entry, one, other, at):.3g}" for at in every)
 
 
-@Figure(
-    paper=3,
-    name="figure-4",
-    title="Error of one coefficient against epsilon (n = 100,000, d = 10, delta = 1e-6)",
-    statement="DP-SGD and objective perturbation are reasonable, but worse than the local release "
-    "for a single coordinate.",
-    size=(9.0, 4.2),
-)
+@declared("paper3/figure-4")
 def figure_4(run: Run) -> Outcome:
     found, plot = against_epsilon(run, 0)
     worse = [
@@ -65,14 +58,7 @@ def figure_4(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=3,
-    name="figure-5",
-    title="Error of the whole parameter against epsilon (n = 100,000, d = 10, delta = 1e-6)",
-    statement="Objective perturbation is very competitive for the whole parameter where it is "
-    "small, with some degradation as its norm grows.",
-    size=(9.0, 4.2),
-)
+@declared("paper3/figure-5")
 def figure_5(run: Run) -> Outcome:
     found, plot = against_epsilon(run, None)
     at = len(found["epsilons"]) - 2

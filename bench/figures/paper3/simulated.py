@@ -12,7 +12,7 @@ import numpy as np
 import dpfast
 from bench.figures.paper3 import calls
 from bench.figures.paper3.design import LOSS, sample
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
 
 RATIOS = (40, 80, 160, 320, 640, 1280, 2560, 5120, 10240)
 BOX = dpfast.models.Box(1.0)
@@ -37,14 +37,7 @@ def cases(
         yield given, epsilon, run.seed(*key, repetition)
 
 
-@Figure(
-    paper=3,
-    name="figure-1",
-    title="Relative error of the released eigenvalue (epsilon = 1, delta = 1e-6)",
-    statement="The error becomes small, at sample sizes that are large for most tasks; for n/d up "
-    "to 160 the eigenvalue that is released is 0.",
-    size=(10.0, 3.6),
-)
+@declared("paper3/figure-1")
 def figure_1(run: Run) -> Outcome:
     dimensions, ratios, repetitions = sizes(run)
     names = {"recursive": "the paper's recursion", "global": "theorem A"}
@@ -206,27 +199,14 @@ def judged(found: Mapping[str, Any], dimensions: Sequence[int]) -> str:
     return "yes" if improves and behind else "in part" if improves else "no"
 
 
-@Figure(
-    paper=3,
-    name="figure-2",
-    title="Error of one coefficient against records (|theta| = 1, epsilon = 4, delta = 1e-6)",
-    statement="Objective perturbation and algorithm 5 are best, algorithm 5 with a noticeable "
-    "improvement for large samples; the idealised release is best by far.",
-    size=(12.0, 4.2),
-)
+@declared("paper3/figure-2")
 def figure_2(run: Run) -> Outcome:
     found, plot, dimensions = against_records(run, 1.0)
     verdict = judged(found, dimensions)
     return Outcome(found, verdict, told(found, dimensions), plot, True)
 
 
-@Figure(
-    paper=3,
-    name="figure-3",
-    title="Error of one coefficient against records (|theta| = 5, epsilon = 4, delta = 1e-6)",
-    statement="As figure 2; the gap between objective perturbation and algorithm 5 is larger.",
-    size=(12.0, 4.2),
-)
+@declared("paper3/figure-3")
 def figure_3(run: Run) -> Outcome:
     found, plot, dimensions = against_records(run, 5.0)
     found["gap at norm 1"] = gaps(run, found, dimensions)

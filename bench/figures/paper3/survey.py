@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.figures.paper3 import design
-from bench.figures.runner import Figure, Outcome, Panel, Run, data_folder
+from bench.figures.runner import Outcome, Panel, Run, data_folder, declared
 from dpfast.models import Logistic, Product
 from dpfast.models.products import Interval, OneHot
 
@@ -181,13 +181,7 @@ def missing() -> Outcome:
 PAPERS_CONDITION, SIMULATED = 300.0, 320
 
 
-@Figure(
-    paper=3,
-    name="certificates-of-surveys",
-    title="Real surveys: condition number and certified eigenvalue (epsilon = 4)",
-    statement="On census data the condition number is large, and certification begins late.",
-    size=(14.0, 3.8),
-)
+@declared("paper3/certificates-of-surveys")
 def certificates_of_surveys(run: Run) -> Outcome:
     folder = data_folder()
     if folder is None:

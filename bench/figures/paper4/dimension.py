@@ -15,19 +15,13 @@ from bench.figures.paper4.problems import (
     settled,
 )
 from bench.figures.paper4.rivals import global_search
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
 from bench.rivals import literature
 
 RANGE = (0.0, 4.0)  # squared errors of responses with standard deviation one
 
 
-@Figure(
-    paper=4,
-    name="figure-1",
-    title="Length-scales of a Gaussian process regression at mu = 1: loss found against dimension",
-    statement="Private global Bayesian optimisation and random search get worse with the "
-    "dimension; DP-GIBO does not and is the best of them in high dimension.",
-)
+@declared("paper4/figure-1")
 def figure_1(run: Run) -> Outcome:
     dimensions = (2, 6) if run.quick else (2, 5, 10, 15)
     replications, evaluations = (2, 20) if run.quick else (10, 100)

@@ -5,25 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpfast
 from bench.figures.paper4.problems import mean_and_error, seeded
 from bench.figures.paper4.rivals import noisy_descent
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
+from dpfast.arguments import Array
 from dpfast.bayesopt import RBF, Covariance, GradientInformation, Plain, Polynomial2, SearchSettings
 
-Array = NDArray[np.float64]
 
-
-@Figure(
-    paper=4,
-    name="figure-3",
-    title="Location of a normal model, d = 5, n = 50, quadratic covariance",
-    statement="Both private estimates move to the maximum likelihood estimate, with larger "
-    "oscillations at mu = 0.5 than at mu = 2; the gradient bias is negligible beside the noise.",
-    size=(11.0, 4.0),
-)
+@declared("paper4/figure-3")
 def figure_3(run: Run) -> Outcome:
     count, steps, n, d = (2, 20, 50, 5) if run.quick else (10, 150, 50, 5)
     levels = (0.5, 2.0)
@@ -128,15 +119,7 @@ def _clipped(vectors: Array, bound: float = 1.0) -> Array:
     return vectors * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))
 
 
-@Figure(
-    paper=4,
-    name="figure-4",
-    title="Robust linear regression, d = 4, n = 100, mu = 1: DP-GIBO and noisy descent",
-    statement="DP-GIBO with two points per step lags slightly behind noisy gradient descent in the "
-    "first steps, whose gradients it underestimates, and then performs equally well; both "
-    "oscillate around the true value.",
-    size=(11.0, 4.0),
-)
+@declared("paper4/figure-4")
 def figure_4(run: Run) -> Outcome:
     count, steps, n, d = (2, 15, 100, 4) if run.quick else (10, 100, 100, 4)
     box = [(-3.0, 5.0)] * d

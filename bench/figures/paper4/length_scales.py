@@ -18,7 +18,7 @@ from bench.figures.paper4.problems import (
     values_along,
 )
 from bench.figures.paper4.rivals import nonprivate_gibo
-from bench.figures.runner import Figure, Outcome, Panel, Run
+from bench.figures.runner import Outcome, Panel, Run, declared
 from dpfast.bayesopt import Tuning
 
 
@@ -65,14 +65,7 @@ def along(curves: dict[str, Any]) -> Panel:
     return Panel(steps, curves, {"xlabel": "step", "ylabel": "validation loss"}, "y")
 
 
-@Figure(
-    paper=4,
-    name="figure-2-bias",
-    title="Bias control: remaining gradient variance against evaluations and loss (mu = 1)",
-    statement="A higher bound on the remaining gradient variance needs fewer evaluations and ends "
-    "with a worse loss; below the level of the privacy error, lowering it gains nothing (0.3 and "
-    "0.5 end alike).",
-)
+@declared("paper4/figure-2-bias")
 def figure_2_bias(run: Run) -> Outcome:
     levels = (0.5, 4.0) if run.quick else (0.3, 0.5, 2.0, 5.0, 10.0)
     found = replications(
@@ -125,13 +118,7 @@ def figure_2_bias(run: Run) -> Outcome:
     return Outcome(_texts(data), verdict, remark, panels)
 
 
-@Figure(
-    paper=4,
-    name="figure-2-privacy",
-    title="Privacy level: loss along the search (n = 700)",
-    statement="Strong privacy comes at a significant cost in final loss at n = 700; the order is "
-    "that of the privacy levels.",
-)
+@declared("paper4/figure-2-privacy")
 def figure_2_privacy(run: Run) -> Outcome:
     levels = (0.1, 1.0, np.inf)
 
@@ -166,12 +153,7 @@ def figure_2_privacy(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=4,
-    name="figure-2-noise",
-    title="Evaluation noise: final loss after 45 steps of d + 1 points (mu = 0.1)",
-    statement="No and little evaluation noise end alike; large noise ends with a worse loss.",
-)
+@declared("paper4/figure-2-noise")
 def figure_2_noise(run: Run) -> Outcome:
     levels = (0.0, 0.1) if run.quick else (0.0, 0.01, 0.1, 0.5, 1.0)
     steps = 5 if run.quick else 45
@@ -207,14 +189,7 @@ def figure_2_noise(run: Run) -> Outcome:
     return Outcome(_texts({"sigma": levels, "losses": ends}), verdict, remark, panels)
 
 
-@Figure(
-    paper=4,
-    name="figure-5",
-    title="Evaluation noise 0.01, assumed to be 0.01, 1 and 0.0001 (mu = 1)",
-    statement="The correct noise parameter is best on average; an overestimate is conservative but "
-    "viable; an underestimate is worse than random search.",
-    size=(10.0, 4.0),
-)
+@declared("paper4/figure-5")
 def figure_5(run: Run) -> Outcome:
     assumed = (0.01, 1.0, 0.0001)
 

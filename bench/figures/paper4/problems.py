@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 import dpfast
+from dpfast.arguments import Array
 from dpfast.bayesopt import RBF, AdaGrad, SearchSettings
-
-Array = NDArray[np.float64]
 
 #: Settings printed in the paper (E.1): RBF with length-scale one, AdaGrad, uniform budgets, last
 #: iterate.  Its threshold is an absolute trace; ours is relative to the prior trace, d.

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
+from dpfast.arguments import Array
 from dpfast.bayesopt import RBF, SearchSettings
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import resolve_settings
@@ -24,7 +24,6 @@ from dpfast.privacy.noise import NoiseSource
 
 __all__ = ["global_search", "noisy_descent", "nonprivate_gibo"]
 
-Array = NDArray[np.float64]
 
 #: Points at which the confidence bound is compared, all over the box and around the best one.
 CANDIDATES = 2000

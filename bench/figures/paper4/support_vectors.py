@@ -17,7 +17,7 @@ from bench.figures.paper4.problems import (
     values_along,
 )
 from bench.figures.paper4.rivals import nonprivate_gibo
-from bench.figures.runner import Figure, Outcome, Panel, Run, data_folder
+from bench.figures.runner import Outcome, Panel, Run, data_folder, declared
 from bench.rivals.literature import random_search
 from dpfast.bayesopt import RBF, AdaGrad
 
@@ -100,13 +100,7 @@ def compare(
     return Outcome(data, verdict, remark, panels)
 
 
-@Figure(
-    paper=4,
-    name="figure-2-svm-ct",
-    title="SVM with 103 parameters, CT slices (450 validation rows, mu = 1)",
-    statement=STATEMENT,
-    size=(10.0, 4.5),
-)
+@declared("paper4/figure-2-svm-ct")
 def figure_2_svm_ct(run: Run) -> Outcome:
     return compare(
         run,
@@ -117,13 +111,7 @@ def figure_2_svm_ct(run: Run) -> Outcome:
     )
 
 
-@Figure(
-    paper=4,
-    name="figure-2-svm-houses",
-    title="SVM with 103 parameters, house prices (4000 validation rows, mu = 1)",
-    statement=STATEMENT,
-    size=(10.0, 4.5),
-)
+@declared("paper4/figure-2-svm-houses")
 def figure_2_svm_houses(run: Run) -> Outcome:
     return compare(
         run,

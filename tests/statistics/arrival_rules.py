@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-Array = NDArray[np.float64]
+from dpfast.arguments import Array
 
 #: Least coverage of unwarned fits.
 COVERAGE = 0.93
