@@ -12,7 +12,7 @@ import dpfast
 from dpfast.data.source import records
 from dpfast.models.objective import Objective
 from dpfast.release.functional import Certified
-from dpfast.studies.methods import Price
+from dpfast.studies.methods import Price, Weighted
 
 #: Rooms of public functions.  `errors` holds exceptions only.
 ROOMS = (
@@ -214,6 +214,7 @@ def parameters_of(thing: Any) -> list[str]:
     """Names of the arguments a caller passes one by one."""
     found = inspect.signature(thing).parameters.values()
     kept = [p.name for p in found if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-    typed = [p for p in found if p.annotation == "Unpack[Price]"]
-    prices = Price.__annotations__ if typed else ()
-    return [name for name in (*kept, *prices) if name not in ("self", "cls")]
+    options = {"Unpack[Price]": Price, "Unpack[Weighted]": Weighted}
+    typed = [options[p.annotation] for p in found if p.annotation in options]
+    named = typed[0].__annotations__ if typed else ()
+    return [name for name in (*kept, *named) if name not in ("self", "cls")]

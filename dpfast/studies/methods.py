@@ -25,6 +25,13 @@ class Price(TypedDict, total=False):
     name: str | None
 
 
+class Weighted(Price, total=False):
+    """Options of a request that may have sampling weights."""
+
+    weights: str | None
+    largest_weight: float | None
+
+
 class StudyMethods(Hinted):
     """Analyses of :class:`dpfast.Study` as methods; each is answered, or refused before the charge.
 
@@ -71,14 +78,10 @@ class StudyMethods(Hinted):
         self,
         formula: str,
         loss: str | Loss | dict[str, Any] = "least-squares",
-        *,
-        weights: str | None = None,
-        largest_weight: float | None = None,
-        **price: Unpack[Price],
+        **price: Unpack[Weighted],
     ) -> Fit:
         """Fit a regression by :func:`dpfast.fit`, of declared columns or of numbers."""
-        weighting = {"weights": weights, "largest_weight": largest_weight}
-        return self._run_request("fit", price, formula=formula, loss=loss, **weighting)
+        return self._run_request("fit", price, formula=formula, loss=loss)
 
     @understood
     def effect(
@@ -90,28 +93,17 @@ class StudyMethods(Hinted):
         method: str = "aipw",
         propensity: float | None = None,
         average: str = "all",
-        weights: str | None = None,
-        largest_weight: float | None = None,
-        **price: Unpack[Price],
+        **price: Unpack[Weighted],
     ) -> TreatmentEffect:
         """Estimate the average effect of a treatment by :func:`dpfast.effects.treatment_effect`."""
         columns = {"treatment": treatment, "response": response, "covariates": covariates}
-        weighting = {"weights": weights, "largest_weight": largest_weight}
         adjustment = {"method": method, "propensity": propensity, "average": average}
-        return self._run_request("effect", price, **columns, **adjustment, **weighting)
+        return self._run_request("effect", price, **columns, **adjustment)
 
     @understood
-    def two_stage(
-        self,
-        formula: str,
-        *,
-        weights: str | None = None,
-        largest_weight: float | None = None,
-        **price: Unpack[Price],
-    ) -> TwoStage:
+    def two_stage(self, formula: str, **price: Unpack[Weighted]) -> TwoStage:
         """Fit two-stage least squares by :func:`dpfast.effects.two_stage`."""
-        weighting = {"weights": weights, "largest_weight": largest_weight}
-        return self._run_request("two_stage", price, formula=formula, **weighting)
+        return self._run_request("two_stage", price, formula=formula)
 
     @understood
     def absorbed(self, formula: str, **price: Unpack[Price]) -> Fit:
@@ -126,9 +118,7 @@ class StudyMethods(Hinted):
         cuts: Sequence[float],
         *,
         unit: float | None = None,
-        weights: str | None = None,
-        largest_weight: float | None = None,
-        **price: Unpack[Price],
+        **price: Unpack[Weighted],
     ) -> Fit:
         """Fit proportional hazards by :func:`dpfast.effects.cox`.
 
@@ -138,22 +128,14 @@ class StudyMethods(Hinted):
             As for that function.
         """
         fields = {"formula": formula, "event": event, "cuts": cuts, "unit": unit}
-        weighting = {"weights": weights, "largest_weight": largest_weight}
-        return self._run_request("cox", price, **fields, **weighting)
+        return self._run_request("cox", price, **fields)
 
     @understood
     def counts(
-        self,
-        by: str | Sequence[str],
-        *,
-        weights: str | None = None,
-        largest_weight: float | None = None,
-        least: float = 0.0,
-        **price: Unpack[Price],
+        self, by: str | Sequence[str], *, least: float = 0.0, **price: Unpack[Weighted]
     ) -> CellTable:
         """Count records by declared groupings with :func:`dpfast.tables.counts`."""
-        weighting = {"weights": weights, "largest_weight": largest_weight}
-        return self._run_request("counts", price, by=by, least=least, **weighting)
+        return self._run_request("counts", price, by=by, least=least)
 
     @understood
     def means(
@@ -161,15 +143,12 @@ class StudyMethods(Hinted):
         columns: str | Sequence[str],
         by: str | Sequence[str] | None = None,
         *,
-        weights: str | None = None,
-        largest_weight: float | None = None,
         least: float = 0.0,
-        **price: Unpack[Price],
+        **price: Unpack[Weighted],
     ) -> CellTable:
         """Estimate means of declared columns by :func:`dpfast.tables.means`."""
-        weighting = {"weights": weights, "largest_weight": largest_weight}
         fields = {"columns": columns, "by": by}
-        return self._run_request("means", price, **fields, least=least, **weighting)
+        return self._run_request("means", price, **fields, least=least)
 
     @understood
     def quantiles(
@@ -178,15 +157,12 @@ class StudyMethods(Hinted):
         by: str | Sequence[str] | None = None,
         probabilities: Sequence[float] = (0.5,),
         *,
-        weights: str | None = None,
-        largest_weight: float | None = None,
         least: float = 0.0,
-        **price: Unpack[Price],
+        **price: Unpack[Weighted],
     ) -> QuantileTable:
         """Estimate quantiles of a declared column by :func:`dpfast.tables.quantiles`."""
         fields = {"column": column, "by": by, "probabilities": probabilities}
-        weighting = {"weights": weights, "largest_weight": largest_weight}
-        return self._run_request("quantiles", price, **fields, least=least, **weighting)
+        return self._run_request("quantiles", price, **fields, least=least)
 
     @understood
     def fits(
@@ -195,15 +171,12 @@ class StudyMethods(Hinted):
         by: str,
         loss: str = "least-squares",
         *,
-        weights: str | None = None,
-        largest_weight: float | None = None,
         least: float = 0.0,
-        **price: Unpack[Price],
+        **price: Unpack[Weighted],
     ) -> SubgroupFits:
         """Fit one regression in each level of a grouping by :func:`dpfast.tables.fits`."""
         fields = {"formula": formula, "by": by, "loss": loss, "least": least}
-        weighting = {"weights": weights, "largest_weight": largest_weight}
-        return self._run_request("fits", price, **fields, **weighting)
+        return self._run_request("fits", price, **fields)
 
     def _run_request(self, analysis: str, price: Price, **fields: Any) -> Any:
         """Make a request of the arguments and run it."""
