@@ -65,5 +65,7 @@ cdef const double *_of(object value, Py_ssize_t size, list copies) except NULL:
 
 include "decisions/norms.pxi"
 include "decisions/curvatures.pxi"
+include "decisions/links.pxi"
+include "decisions/covariances.pxi"
 include "decisions/steps.pxi"
 include "decisions/scales.pxi"

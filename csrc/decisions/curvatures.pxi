@@ -34,57 +34,9 @@ def precondition(gram, double floor, expected):
     return whiten, unwhiten, values
 
 
-def split_slopes(theta, intercept):
-    """Split coefficients in those along the intercept and the slopes.
-
-    Returns
-    -------
-    slopes : ndarray of shape (p,)
-    level : float
-    variance : float
-        Squared norm of the slopes.
-    """
-    cdef list copies = []
-    cdef cnp.ndarray whole = _float_array(theta, "theta")
-    cdef Py_ssize_t p = len(whole), i
-    cdef const double *along = NULL if intercept is None else _of(intercept, p, copies)
-    cdef const double *all_ = _data(whole)
-    cdef cnp.ndarray slopes = _new_vector(p)
-    cdef double *out = _data(slopes)
-    cdef double level = 0.0
-    if along != NULL:
-        level = _dot(along, all_, p) / _dot(along, along, p)
-    for i in range(p):
-        out[i] = all_[i] - level * along[i] if along != NULL else all_[i]
-    return slopes, level, _dot(out, out, p)
-
-
 cdef double _bounded(double curvature, double smallest, double largest) noexcept nogil:
     """Return a curvature within limits; the smallest if it is NaN."""
     return largest if curvature >= largest else curvature if curvature > smallest else smallest
-
-
-def mean_curvatures(values, masses, squares, double variance, double spread, double min_condition,
-                    double smallest, double largest):
-    """Average curvatures over normal predictors: across the slopes, and along them.
-
-    ``variance`` is that of the slopes' predictors, ``spread`` the deviation of offsets.
-    """
-    cdef list copies = []
-    cdef Py_ssize_t size = len(masses), i
-    cdef const double *value = _of(values, size, copies)
-    cdef const double *mass = _of(masses, size, copies)
-    cdef const double *square = _of(squares, size, copies)
-    cdef double level = 0.0, along = 0.0
-    for i in range(size):
-        level += mass[i] * value[i]
-        along += mass[i] * (value[i] * square[i])
-    level = _bounded(level, smallest, largest)
-    if spread != 0.0:  # offsets go with no slope
-        along = level + variance / _larger(variance + spread * spread, TINY) * (along - level)
-    if variance > TINY:
-        return level, _larger(_smaller(along, largest), min_condition * level)
-    return level, level
 
 
 def design_hessian(slopes, double variance, double across, double along):
@@ -325,3 +277,44 @@ def apply_information_bound(curvature, columns, shares, minima):
             left[i * p + k] = dual[i * p + k] * minimum[k]
     multiply(left, right, p, _data(meat))
     return bounded, meat
+
+
+def indicators(moments, natural, double tolerance):
+    """Find columns of 0 and 1 by their released moments.
+
+    ``natural`` has the columns as rows, in terms of the design's, the constant first.
+
+    Returns
+    -------
+    columns : list of int
+        From 0 on, without the constant.
+    shares : list of float
+        Share of ones in each column that was found.
+    known : float
+        Share of records that count.
+    """
+    cdef list copies = [], columns = [], found = []
+    cdef cnp.ndarray second = _square(moments, "moments")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(second, 0), q = len(natural) - 1, i, j
+    cdef const double *row = _of(natural, (q + 1) * p, copies)
+    cdef const double *moment = _data(second)
+    cdef cnp.ndarray room = _new_vector(p)
+    cdef double *constant = _data(room)
+    cdef const double *column
+    cdef double known, share, square, deviation
+    for i in range(p):
+        constant[i] = _dot(moment + i * p, row, p)
+    known = _dot(constant, row, p)
+    for j in range(q):
+        column, square = row + (j + 1) * p, 0.0
+        share = _dot(column, constant, p)
+        for i in range(p):
+            square += column[i] * _dot(moment + i * p, column, p)
+        deviation = fabs(square - share)
+        if (_smaller(share, known - share) > 0.0
+                and deviation < tolerance * _larger(share, known - share)
+                # noise is a larger part of the smaller one
+                and deviation < 2.0 * tolerance * _smaller(share, known - share)):
+            columns.append(j)
+            found.append(share)
+    return columns, found, known

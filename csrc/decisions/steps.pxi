@@ -152,6 +152,40 @@ def cutting_plane(step, scores, double part_of_way, double signal_sds):
     return part
 
 
+def moved_mean(scores):
+    """Average the scores after the first by inverse-variance weights, and its noise's variance.
+
+    Each score was released after a step to the average of the Newton points before it, so that it
+    holds the noise of these, too.
+    """
+    cdef list copies = []
+    cdef Py_ssize_t size = len(scores), p = len(scores[0][1]), i, k
+    cdef cnp.ndarray out = _new_vector(p), room = _new_vector(2 * size)
+    cdef double *precision = _data(room)
+    cdef double *part = precision + size  # of each score's noise in the mean
+    cdef double *mean = _data(out)
+    cdef const double *score
+    cdef double later = 0.0, cumulative = 0.0, variance = 0.0, noise, weight
+    for k in range(size):
+        noise = scores[k][2]
+        precision[k] = 1.0 / (noise * noise)
+        later += precision[k] if k else 0.0
+    memset(mean, 0, p * sizeof(double))
+    for k in range(size):
+        part[k] = precision[k] / later if k else 0.0
+        score = _of(scores[k][1], p, copies)
+        for i in range(p):
+            mean[i] += part[k] * score[i]
+    for k in range(1, size):
+        cumulative += precision[k - 1]
+        weight = precision[k] / later
+        for i in range(k):
+            part[i] -= weight * precision[i] / cumulative
+    for k in range(size):
+        variance += part[k] * part[k] / precision[k]
+    return out, variance
+
+
 def chi_squared_tail(Py_ssize_t degrees, double statistic):
     """Compute the probability that a chi-squared variable exceeds a statistic.
 

@@ -54,7 +54,9 @@ cdef int _jacobi(double *A, Py_ssize_t p, double *values, double *vectors) noexc
         for i in range(p - 1):
             for j in range(i + 1, p):
                 x = A[i * p + j]
-                if x == 0.0:
+                # Rounding alone would turn the vectors of equal eigenvalues, anew on each processor.
+                if fabs(x) <= 8.8817841970012523e-16 * (fabs(A[i * p + i]) + fabs(A[j * p + j])):
+                    A[i * p + j] = 0.0
                     continue
                 # tan of the smaller rotation angle; an overflowing square means t = 0, rightly.
                 t = (A[j * p + j] - A[i * p + i]) / (2.0 * x)

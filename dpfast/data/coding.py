@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -249,6 +250,10 @@ class Coding:
         -------
         constant, matrix : ndarray of shapes (q,) and (q, q)
         """
+        return self._natural_units
+
+    @cached_property
+    def _natural_units(self) -> tuple[Array, Array]:
         columns = [units for term in self.terms for units in self._units(term)]
         centres, spreads = np.array(columns, dtype=np.float64).reshape(-1, 2).T
         matrix = np.zeros((len(columns), len(columns)))

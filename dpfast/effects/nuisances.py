@@ -247,11 +247,26 @@ class Weighed:
                 np.maximum(np.einsum("ij,aji->a", fold.rows, inverses), 0.0)
                 for inverses in (fold.arm_covariances, fold.sampled)
             )
-            self._parts.append((index, error, e, weights, model_variance, 1.0 + sampled_variance))
+            chance = e @ MASSES
+            deviation = np.sqrt((e - chance[:, None]) ** 2 @ MASSES)
+            self._parts.append(
+                (
+                    index,
+                    error,
+                    e,
+                    chance,
+                    deviation,
+                    weights,
+                    model_variance,
+                    1.0 + sampled_variance,
+                )
+            )
         pairs = [
-            ((chance @ MASSES) * index.masses, weight[:, 0], *errors)
-            for index, _, e, weights, *variances in self._parts
-            for chance, weight, *errors in zip((1.0 - e, e), weights, *variances, strict=True)
+            (share * index.masses, weight[:, 0], *errors)
+            for index, _, _, chance, _, weights, *variances in self._parts
+            for share, weight, *errors in zip(
+                (1.0 - chance, chance), weights, *variances, strict=True
+            )
         ]
         self._chances, self._weights, self._model_variances, self._sampling_factors = map(
             np.array, zip(*pairs, strict=True)
@@ -298,32 +313,30 @@ class Weighed:
         own deviations.
         """
         total = 0.0
-        for fold, (index, error, e, weights, model_variance, sampling_factor) in zip(
-            self._folds, self._parts, strict=True
-        ):
-            weight_control, weight_treated = weights
+        for fold, part in zip(self._folds, self._parts, strict=True):
+            index, error, _, chance, deviation, weights, model_variance, sampling_factor = part
             sizes = np.sqrt(spread**2 * sampling_factor + model_variance)
             within = [
-                1.0 - 2.0 * ndtr(-clip / np.maximum(size * weight, 1e-300))
+                1.0 - 2.0 * ndtr(-clip / np.maximum(size * weight[:, 0], 1e-300))
                 for size, weight in zip(sizes, weights, strict=True)
             ]
-            counted_share = e * within[1] if self._treated else np.ones_like(e)
-            remainders = [
-                counted_share - (1.0 - e) * weight_control * within[0],
-                counted_share - e * weight_treated * within[1],
-            ]
-            total_row = index.mean(counted_share @ MASSES)
-            for remainder, noise, inverse in zip(
+            control, treated = (
+                share * weight[:, 0] for share, weight in zip(within, weights, strict=True)
+            )
+            # shares are linear in the chance of treatment, and have a level and a slope
+            counted, grows = (0.0, within[1]) if self._treated else (1.0, 0.0)
+            remainders = (counted - control, grows + control), (counted, grows - treated)
+            total_row = index.mean(counted + grows * chance)
+            for (level, slope), noise, inverse in zip(
                 remainders, fold.arm_covariances, fold.sampled, strict=True
             ):
-                mean, sampled = remainder @ MASSES, spread**2 * inverse
+                mean, sampled = level + slope * chance, spread**2 * inverse
                 of_arm, uncancelled = noise + sampled, index.mean(mean)
                 total += float(
                     uncancelled @ of_arm @ uncancelled
                     + 2.0 * uncancelled @ sampled @ (total_row - uncancelled)
                 )
                 if error > 0.0:
-                    varies = np.sqrt(np.maximum((remainder - mean[:, None]) ** 2 @ MASSES, 0.0))
-                    moved = index.square(varies / error)
+                    moved = index.square(np.abs(slope) * deviation / error)
                     total += float(np.trace(moved @ fold.propensity_covariance @ moved @ of_arm))
         return max(total, 0.0) / len(self._folds) ** 2

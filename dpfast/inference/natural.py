@@ -8,7 +8,7 @@ import numpy as np
 
 from dpfast.arguments import Array
 from dpfast.errors import InferenceUnavailable
-from dpfast.inference.degrees import Covariance, estimable
+from dpfast.inference.degrees import Covariance
 from dpfast.inference.rows import Change
 from dpfast.kernels.linalg import congruence
 
@@ -70,10 +70,14 @@ class NaturalMap(NamedTuple):
 
     def covariance(self, coded: Covariance) -> Covariance:
         """Compute ``T Cov T'``; the optimiser's remaining error is bounded entry by entry."""
-        spread, out = coded.spread, np.isnan(coded.matrix.diagonal())
+        known, spread = coded.matrix, coded.spread
+        out = np.isnan(known.diagonal())
+        lost = bool(out.any())  # of columns that were left out
         with np.errstate(all="ignore"):
-            matrix = congruence(self.matrix, estimable(self.matrix, coded.matrix)[0])
-            if out.any():  # of columns that were left out
+            if lost:
+                known = np.where(out | out[:, None], 0.0, known)
+            matrix = congruence(self.matrix, known)
+            if lost:
                 matrix[out], matrix[:, out] = np.nan, np.nan
             if spread is not None:
                 inner = np.eye(len(self.matrix)) if spread.units is None else spread.units
@@ -92,13 +96,15 @@ def natural_map(coding: Coded, fit_intercept: bool, free_scale: bool) -> Natural
     centre, spread = coding.response_units()
     q, first = len(shift), int(fit_intercept)
     size = first + q + int(free_scale)
-    matrix, constant = np.eye(size), np.zeros(size)
+    matrix, constant = np.zeros((size, size)), np.zeros(size)
     with np.errstate(all="ignore"):
-        slopes, through_zero = spread * columns.T, spread * shift
-    matrix[first : first + q, first : first + q] = slopes
+        matrix[first : first + q, first : first + q] = spread * columns.T
+        if fit_intercept:
+            matrix[0, 1 : 1 + q] = spread * shift
+    if free_scale:
+        matrix[-1, -1] = 1.0
     if fit_intercept:
         matrix[0, 0], constant[0] = spread, centre
-        matrix[0, 1 : 1 + q] = through_zero
     elif centre != 0.0 or shift.any():
         raise InferenceUnavailable(
             "the columns were centred and the model has no intercept, which would be part of the "

@@ -54,17 +54,23 @@ def clipped_square(histogram: _Bins, bound: float, n: float, tail: _Tail) -> flo
 def precondition(
     gram: _Array, floor: float, expected: _Array | None
 ) -> tuple[_Array, _Array, _Array]: ...
-def split_slopes(theta: _Array, intercept: _Array | None) -> tuple[_Array, float, float]: ...
-def mean_curvatures(
-    values: _Array,
-    masses: _Array,
-    squares: _Array,
-    variance: float,
+def mean_response(
+    link: int, level: float, spread: float, largest: float, nodes: _Array, masses: _Array
+) -> tuple[float, float]: ...
+def design_curvature(
+    theta: _Array,
+    intercept: _Array | None,
+    mean: float,
     spread: float,
+    link: int,
+    largest: float,
+    constant: float,
+    nodes: _Array,
+    masses: _Array,
     min_condition: float,
     smallest: float,
-    largest: float,
-) -> tuple[float, float]: ...
+    highest: float,
+) -> _Curvature: ...
 def design_hessian(slopes: _Array, variance: float, across: float, along: float) -> _Array: ...
 def transport(
     whiten: _Array, back: _Array, curvature: _Array | None, was: _Curvature, here: _Curvature
@@ -121,3 +127,20 @@ def scale_of_cells(
     largest: float,
 ) -> tuple[float, float, float, float] | None: ...
 def chi_squared_tail(degrees: int, statistic: float) -> float: ...
+def indicators(
+    moments: _Array, natural: _Array, tolerance: float
+) -> tuple[list[int], list[float], float]: ...
+def moved_mean(scores: Sequence[Any]) -> tuple[_Array, float]: ...
+def score_variances(mean: _Array) -> tuple[_Array, _Array, float, float]: ...
+def with_removed_variance(
+    variances: _Array, vectors: _Array, removed: float, one_sided: bool
+) -> _Array: ...
+def slope_moments(theta: _Array, intercept: _Array | None) -> tuple[float, float, float]: ...
+def bias_variance(
+    known: _Array,
+    noises: Sequence[float],
+    signal: float,
+    pilot_variance: _Array,
+    clipping_bias: float,
+) -> _Array: ...
+def explained_by_slopes(rows: _Array, theta: _Array) -> tuple[float, float, float]: ...

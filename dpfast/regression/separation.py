@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpfast.arguments import Array
+from dpfast.kernels import decisions
 from dpfast.models import Loss
 from dpfast.models.losses import MASSES, NODES
 from dpfast.solvers.pcn.result import Scores
@@ -62,25 +63,16 @@ def separated(
     """
     min_responses = MIN_EXPECTED / mu
     with np.errstate(all="ignore"):  # of released numbers, in whatever units
-        constant, columns = natural[0], natural[1:]
-        moments, labels = scores.moments, loss.largest_response is not None
-        shares, known = columns @ moments @ constant, float(constant @ moments @ constant)
-        squares = np.einsum("ij,ij->i", columns @ moments, columns)
-        deviations = np.abs(squares - shares)
-        larger, smaller = np.maximum(shares, known - shares), np.minimum(shares, known - shares)
-        is_indicator = (
-            (smaller > 0.0)
-            & (deviations < INDICATOR_TOLERANCE * larger)
-            & (deviations < 2.0 * INDICATOR_TOLERANCE * smaller)  # noise is a larger part of it
-        )
-        indicators = np.flatnonzero(is_indicator & np.isfinite(columns).all(axis=1))
-        if not indicators.size:
+        # a column with an entry that is not finite is none: its deviation is NaN
+        found = decisions.indicators(scores.moments, natural, INDICATOR_TOLERANCE)
+        indicators, shares, known = found[0], np.array(found[1]), found[2]
+        if not indicators:
             return []
+        constant, columns = natural[0], natural[1:][indicators]
+        labels = loss.largest_response is not None
         # of all records, of those with a 1 in a column, and of those with a 0
-        forms = np.concatenate(
-            [constant[None], columns[indicators], constant - columns[indicators]]
-        )
-        parts = np.concatenate([[1.0], shares[indicators], known - shares[indicators]])
+        forms = np.concatenate([constant[None], columns, constant - columns])
+        parts = np.concatenate([[1.0], shares, known - shares])
         levels = [(names[k], level) for level in (1, 0) for k in indicators]
         said = []
         for side in (False, True)[: 1 + labels]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.models.losses import MASSES, NODES
+from dpfast.kernels import decisions
+from dpfast.solvers.pcn.initial import normal_response
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.result import SolverResult
 
@@ -30,15 +31,14 @@ def shrunken_coefficients(result: SolverResult, loss: Any, n: int) -> tuple[floa
     The James-Stein factor (1961) compares what the slopes explain with their error.  The mean
     prediction stays what it was.
     """
-    moments = result.unmapping.T @ result.unmapping  # mean of the rows' outer products
-    mean, slopes = moments[0] / max(moments[0, 0], TINY), result.theta[1:]
-    centred = moments[1:, 1:] - np.outer(moments[0, 1:], mean[1:])
+    slopes = result.theta[1:]
+    explained, mean, of_slopes = decisions.explained_by_slopes(result.unmapping, result.theta)
     error = slopes.size * standard_error(result, n) ** 2
-    factor = shrinkage_factor(float(slopes @ centred @ slopes), error)
+    factor = shrinkage_factor(explained, error)
     if factor == 1.0:
         return 1.0, None
     if loss.link == "identity":
-        intercept = mean @ result.theta - factor * (mean[1:] @ slopes)
+        intercept = mean - factor * of_slopes
     else:  # these moments are of rows weighted by curvature, and the mean is not
         level = result.mean_predictor
         shrunken = _mean_predictor(level, result.predictor_spread, factor, loss)
@@ -70,6 +70,6 @@ def _mean_predictor(level: float, spread: float, factor: float, loss: Any) -> fl
 
 def _mean_response(level: float, spread: float, loss: Any) -> float:
     """Average the mean response over normal predictors, within the range of its link."""
-    mean = float(MASSES @ loss._means(level + spread * NODES, loss.largest_mean)[0])
+    mean, _ = normal_response(loss, level, spread)
     largest = math.inf if loss.largest_response is None else loss.largest_response
     return min(max(mean, 1e-12), largest - 1e-12)

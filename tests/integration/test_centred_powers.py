@@ -212,7 +212,7 @@ def test_moments_and_scores_are_those_of_the_columns():
     rows, residuals = rng.normal(size=(50, 4)) * kept, rng.normal(size=50)
     mapped = rows @ among
     asked = NoisyScore(rng.normal(size=3), mapped.T @ residuals, 1.0)
-    scores = Scores(mapped.T @ mapped, np.eye(3), (asked,))
+    scores = Scores(mapped.T @ mapped, np.eye(3), np.eye(3), [asked])
     scores = scores.in_columns(among, left_inverse(among))
     assert scores.moments == pytest.approx(rows.T @ rows)
     assert scores.asked[0].score == pytest.approx(rows.T @ residuals)

@@ -40,7 +40,7 @@ def test_one_seed_gives_the_result_of_the_twin(n, q, seed):
 
 @pytest.mark.parametrize(("n", "q", "mu"), [(1000, 4, 1.0), (10_000, 3, 4.0)])
 def test_so_do_most_seeds_of_a_curvature_that_changes(n, q, mu):
-    """A curvature shrunk to a multiple of the identity has no eigenvectors of its own.
+    """Of eigenvalues that rounding alone tells apart, the vectors are chosen by it.
 
     The noise is turned with them, and such fits differ by a part of their standard errors.
     """

@@ -8,13 +8,14 @@ import pytest
 from dpfast.curator import Answer
 from dpfast.curator.preconditioned import Linearization
 from dpfast.kernels import decisions
-from dpfast.models import Huber, LeastSquares, LogCosh, Logistic, Poisson
+from dpfast.models import Gamma, Huber, LeastSquares, LogCosh, Logistic, Poisson, Probit
 from dpfast.scaling import distances
 from dpfast.solvers.pcn import (
     clipping,
     curvature,
     histogram,
     information,
+    initial,
     precondition,
     search,
     steps,
@@ -148,7 +149,19 @@ def test_whitening(p):
             close(ours.unwhiten @ ours.whiten, np.eye(p), atol=1e-9)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Poisson(), LogCosh(), Huber(1.345), LeastSquares()])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        Logistic(),
+        Poisson(),
+        Poisson(3.0),
+        Probit(),
+        Gamma(),
+        LogCosh(),
+        Huber(1.345),
+        LeastSquares(),
+    ],
+)
 def test_expected_curvatures(loss):
     rng = np.random.default_rng(5)
     theta, intercept = 0.4 * rng.normal(size=6), rng.normal(size=6)
@@ -265,6 +278,76 @@ def test_numbers_of_another_length_are_refused():
     score = [NoisyScore(np.ones(3), np.ones(2), 0.1)]
     with pytest.raises(ValueError, match="expected 3 numbers"):
         steps.averaged_newton_point(score, None, None)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Poisson(), Poisson(3.0), Probit(), Gamma()], ids=repr)
+def test_mean_responses(loss):
+    for level in (-40.0, -3.0, 0.2, 5.0, 800.0):
+        for spread in (0.0, 0.7, 4.0):
+            found = initial.normal_response(loss, level, spread)
+            close(found, twin.mean_response(loss, level, spread), atol=1e-300)
+
+
+def test_another_loss_has_no_mean_response():
+    with pytest.raises(ValueError, match="no link has the code"):
+        initial.normal_response(LogCosh(), 0.0, 1.0)
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_means_of_scores(p):
+    rng = np.random.default_rng(40 + p)
+    scores = [score._replace(noise=float(rng.uniform(0.1, 2.0))) for score in path(rng, p)]
+    for size in (2, 3, 4):
+        for one, other in zip(
+            decisions.moved_mean(scores[:size]), twin.moved_mean(scores[:size]), strict=True
+        ):
+            close(one, other)
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_covariances_of_estimates(p):
+    rng = np.random.default_rng(50 + p)
+    for mean in (symmetric(rng, p), symmetric(rng, p, False)):
+        variances, vectors, average, missing = decisions.score_variances(mean)
+        expected = np.maximum(np.linalg.eigvalsh(mean), 0.0)
+        close(variances, expected, rtol=1e-7)
+        close(average, expected.mean())
+        close(missing, np.maximum(np.median(expected) - expected, 0.0).sum(), atol=1e-9)
+        for one_sided in (False, True):
+            for removed in (0.0, 0.3, 20.0):
+                found = decisions.with_removed_variance(variances, vectors, removed, one_sided)
+                close(found, twin.with_removed_variance(mean, removed, one_sided), rtol=1e-7)
+    theta, one, known = rng.normal(size=p), rng.normal(size=p), rng.random(p)
+    for intercept in (None, one):
+        found = decisions.slope_moments(theta, intercept)
+        close(found, twin.slope_moments(theta, intercept), atol=1e-9)
+    for noises in ([0.3], [0.5, 0.2, 1.0, 0.1]):
+        for pilot in (rng.random(p), np.full(p, np.inf)):
+            arguments = known, noises, 1.3, pilot, 0.4
+            close(decisions.bias_variance(*arguments), twin.bias_variance(*arguments))
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_what_slopes_explain(p):
+    rng = np.random.default_rng(60 + p)
+    rows, theta = rng.normal(size=(p, p)), rng.normal(size=p)
+    found = decisions.explained_by_slopes(rows, theta)
+    close(found, twin.explained_by_slopes(rows, theta), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("q", [1, 3, 8])
+def test_columns_of_zero_and_one(q):
+    rng = np.random.default_rng(70 + q)
+    X = np.column_stack([np.ones(400), rng.normal(size=(400, q))])
+    X[:, 1::2] = rng.random(size=(400, (q + 1) // 2)) < rng.uniform(0.1, 0.9, (q + 1) // 2)
+    mapping = symmetric(rng, q + 1)
+    moments, natural = (X @ mapping).T @ (X @ mapping) / 400.0, np.linalg.inv(mapping).T
+    found, shares, known = decisions.indicators(moments, natural, 0.25)
+    assert found == twin.indicators(moments, natural, 0.25)[0] == [*range(0, q, 2)]
+    close(shares, X[:, 1::2].mean(axis=0), rtol=1e-6)
+    assert known == pytest.approx(1.0)
+    natural[1, 0] = np.nan
+    assert decisions.indicators(moments, natural, 0.25)[0] == [*range(2, q, 2)]
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -34,6 +34,21 @@ def positive_definite(p: int, seed: int) -> np.ndarray:
 # --- eigenvalues -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("p", [3, 4, 5, 8])
+def test_rounding_turns_no_vectors_of_equal_eigenvalues(p):
+    """All but one eigenvalue are equal: each processor would give other vectors."""
+    rng = np.random.default_rng(p)
+    for _ in range(20):
+        slopes = rng.normal(size=p)
+        matrix = 0.7 * np.eye(p) - 0.3 / (slopes @ slopes) * np.outer(slopes, slopes)
+        rounding = 1e-16 * rng.normal(size=(p, p))
+        _, vectors = linalg.eigh(matrix)
+        _, again = linalg.eigh(matrix + rounding + rounding.T)
+        # their order is that of the rounded eigenvalues
+        products = np.abs(vectors.T @ again)
+        np.testing.assert_allclose(products.max(axis=1), 1.0, atol=1e-9)
+
+
 @each("p", SIZES)
 @each("spread", [0.0, 1.0, 12.0])
 def test_eigh_reconstructs(p, spread):

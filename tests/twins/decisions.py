@@ -31,7 +31,6 @@ from dpfast.solvers.pcn.curvature import (
     MAX_CURVATURE,
     MIN_CONDITION,
     MIN_CURVATURE,
-    SQUARES,
     UPDATE_SDS,
     GaussianCurvature,
     bounded_curvature,
@@ -317,7 +316,7 @@ def gaussian_design_curvature(
         mean, slopes = mean + level, at.theta - level * intercept
     variance = float(slopes @ slopes)
     values = at.loss._expected_curvature(mean + math.sqrt(variance + spread * spread) * NODES)
-    level, along = bounded_curvature(float(MASSES @ values)), float(MASSES @ (values * SQUARES))
+    level, along = bounded_curvature(float(MASSES @ values)), float(MASSES @ (values * NODES**2))
     if spread:  # offsets go with no slope
         along = level + variance / max(variance + spread * spread, TINY) * (along - level)
     along = max(MIN_CONDITION * level, min(MAX_CURVATURE, along)) if variance > TINY else level
@@ -518,6 +517,85 @@ def trust_region(step: Array, variance: float) -> float:
     return min(
         1.0, max(TRUST_REGION, 0.5 * math.sqrt(variance)) / max(math.hypot(*step.tolist()), TINY)
     )
+
+
+def mean_response(loss: Any, level: float, spread: float) -> tuple[float, float]:
+    """Average the mean response, and its derivative, over normal predictors."""
+    mean, slope, _ = loss._means(level + spread * NODES, loss.largest_mean)
+    return float(MASSES @ mean), float(MASSES @ slope)
+
+
+def moved_mean(scores: list[NoisyScore]) -> tuple[Array, float]:
+    """Average the scores after the first, and compute the variance of its noise.
+
+    A score at the average of the Newton points before it holds minus the average of their noise.
+    """
+    precision = np.array([score.noise for score in scores]) ** -2.0
+    weights = precision[1:] / precision[1:].sum()
+    noises = np.eye(len(scores))[1:]  # of each score, in terms of the noises of all
+    for k in range(len(weights)):
+        noises[k, : k + 1] -= precision[: k + 1] / precision[: k + 1].sum()
+    parts = weights @ noises
+    return weights @ np.array([score.score for score in scores[1:]]), parts**2 @ (1.0 / precision)
+
+
+def water_level(values: Array, amount: float) -> float:
+    """Return the level of increasing values after water-filling with an amount."""
+    return float(((amount + values.cumsum()) / np.arange(1.0, len(values) + 1.0)).min())
+
+
+def with_removed_variance(mean: Array, removed: float, one_sided: bool) -> Array:
+    """Add the variance that clipping removed to a covariance of scores."""
+    values, vectors = np.linalg.eigh(0.5 * (mean + mean.T))
+    values = np.maximum(values, 0.0)
+    if one_sided:
+        return np.asarray((vectors * (values + removed / values.size)) @ vectors.T)
+    return np.asarray((vectors * np.maximum(values, water_level(values, removed))) @ vectors.T)
+
+
+def slope_moments(theta: Array, intercept: Array | None) -> tuple[float, float, float]:
+    """Compute the mean of a predictor, its squared slopes, and the intercept's squared norm."""
+    if intercept is None:
+        return 0.0, float(theta @ theta), 1.0
+    size = float(intercept @ intercept)
+    mean = float(theta @ intercept) / size
+    return mean, float(np.sum((theta - mean * intercept) ** 2)), size
+
+
+def bias_variance(
+    known: Array, noises: list[float], signal: float, pilot: Array, clipping_bias: float
+) -> Array:
+    """Compute the mean square of the bias along each direction."""
+    p, first = known.size, 1.0 - known
+    remaining, precise = first, np.array(noises) ** -2.0
+    left = []
+    for k in range(len(precise)):
+        left.append(first * remaining)
+        remaining = precise[: k + 1] @ np.array(left) / precise[: k + 1].sum()
+    pilot_error = np.minimum(signal / p, pilot + first**2 * signal / p)
+    return np.asarray(remaining**2 * pilot_error + clipping_bias**2 / p)
+
+
+def explained_by_slopes(rows: Array, theta: Array) -> tuple[float, float, float]:
+    """Compute the variance of a predictor, its mean, and the part of slopes in the mean."""
+    moments = rows.T @ rows
+    mean = moments[0] / moments[0, 0]
+    centred = moments[1:, 1:] - np.outer(moments[0, 1:], mean[1:])
+    of_slopes = float(mean[1:] @ theta[1:])
+    return float(theta[1:] @ centred @ theta[1:]), float(mean @ theta), of_slopes
+
+
+def indicators(
+    moments: Array, natural: Array, tolerance: float
+) -> tuple[list[int], list[float], float]:
+    """Find columns of 0 and 1 by their released moments."""
+    constant, columns = natural[0], natural[1:]
+    shares, known = columns @ moments @ constant, float(constant @ moments @ constant)
+    deviations = np.abs(np.einsum("ij,ij->i", columns @ moments, columns) - shares)
+    larger, smaller = np.maximum(shares, known - shares), np.minimum(shares, known - shares)
+    is_one = (smaller > 0.0) & (deviations < tolerance * np.minimum(larger, 2.0 * smaller))
+    found = np.flatnonzero(is_one & np.isfinite(columns).all(axis=1))
+    return found.tolist(), shares[found].tolist(), known
 
 
 def column_scales(histograms: Sequence[DistanceHistogram], complete: float) -> list[ColumnScale]:

@@ -35,7 +35,7 @@ from dpfast.scaling.thresholds import (
     next_key,
     value_of,
 )
-from dpfast.solvers.pcn import clipping, covariance, curvature as curved
+from dpfast.solvers.pcn import clipping, curvature as curved
 from dpfast.solvers.pcn.histogram import COARSE, FINE, bin_edges
 from dpfast.solvers.pcn.initial import (
     FIRST_PART,
@@ -271,7 +271,9 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
     intercept = first_unwhiten[:, 0]
 
     def expected(theta: Array) -> Any:
-        return decisions.gaussian_design_curvature(Linearization(theta, loss), intercept)
+        # its last bits choose among eigenvectors of one eigenvalue, so it is not computed twice;
+        # tests/kernels/test_decisions.py compares it with its twin
+        return curved.gaussian_design_curvature(Linearization(theta, loss), intercept)
 
     # rounds of clipped scores, and the first step, which is one of them
     rounds, settled, planes = 0, False, ()
@@ -380,7 +382,7 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
     )
 
     # variances of sampling, noise and bias
-    variances, vectors = np.linalg.eigh(meat)
+    variances = np.linalg.eigvalsh(meat)
     variances = np.maximum(variances, 0.0)
     spread = float(variances.mean()) ** 0.5
     if loss.curvature_varies:
@@ -391,15 +393,15 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
         rare = clipping.clipped_in_rare_direction(length, spread, bound)
         missing = np.maximum(np.median(variances) - variances, 0.0).sum()
         removed = max(removed, min(removed + rare, missing))
-    level = covariance.water_level(variances, removed)
-    meat = (vectors * np.maximum(variances, level)) @ vectors.T
+    meat = decisions.with_removed_variance(meat, removed, False)
     if min_meat is not None and min_meat.any():
         w, V = np.linalg.eigh(min_meat - meat)
         meat = meat + (V * np.maximum(w, 0.0)) @ V.T
     if hessian is not None:
         W, theta, back = np.linalg.solve(hessian, W.T).T, hessian @ theta, hessian @ back
-    signal = covariance.slope_signal(theta, back @ intercept)
-    biases = covariance.bias_variance(known, noises, signal, pilot_variance, bias)
+    signal = decisions.slope_moments(theta, back @ intercept)[1]
+    allowance = clipping.ASYMMETRY * bias
+    biases = decisions.bias_variance(known, noises, signal, pilot_variance, allowance)
     total = meat / max(1, n - p) + np.diag(step_noise**2 + biases)
     return W @ theta, W @ total @ W.T
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 from dpfast.curator.preconditioned import Linearization
 from dpfast.kernels import decisions
 from dpfast.models.losses import MASSES, NODES
-from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.scores import NoisyScore
 from dpfast.solvers.pcn.search import trust_region
 
@@ -30,7 +28,8 @@ UPDATE_SDS = 4.0
 #: more radii are not finite.
 MIN_CURVATURE, MAX_CURVATURE = 1e-12, 1e60
 
-SQUARES = NODES**2
+#: A predictor, where the expected curvature is the same at all of them.
+ZERO = np.zeros(1)
 
 #: Slopes without their part in the intercept, their square, curvature across them and along.
 GaussianCurvature = tuple[Array, float, float, float]
@@ -59,13 +58,13 @@ def gaussian_design_curvature(
     at: Linearization, intercept: Array | None, mean: float = 0.0, spread: float = 0.0
 ) -> GaussianCurvature:
     """Compute the expected curvatures for Gaussian covariates and offsets (Stein 1981)."""
-    slopes, level, variance = decisions.split_slopes(at.theta, intercept)
-    mean += level
-    values = at.loss._expected_curvature(mean + math.sqrt(variance + spread * spread) * NODES)
-    across, along = decisions.mean_curvatures(
-        values, MASSES, SQUARES, variance, spread, MIN_CONDITION, MIN_CURVATURE, MAX_CURVATURE
-    )
-    return slopes, variance if variance > TINY else TINY, across, along
+    loss = at.loss
+    constant = 0.0 if loss.link != "identity" else float(loss._expected_curvature(ZERO)[0])
+    curvature: GaussianCurvature = decisions.design_curvature(
+        at.theta, intercept, mean, spread, loss.code, loss.largest_mean, constant, NODES, MASSES,
+        MIN_CONDITION, MIN_CURVATURE, MAX_CURVATURE,
+    )  # fmt: skip
+    return curvature
 
 
 def bfgs_update(curvature: Array | None, before: NoisyScore, here: NoisyScore) -> Array | None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from dpfast.arguments import Array
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
+from dpfast.kernels import decisions
 from dpfast.solvers.pcn.covariance import (
     bias_variance,
     one_sided_bias,
@@ -172,10 +173,9 @@ def stopping_rule(
         + 0.5 * whitening.floor / max(float(whitening.values[0]), TINY)
         + excess
         + run.allocation.small_sample_factor(),  # in small samples long rows are not detected
-        0.5
-        * norms.mean_of_squares()
-        / (local.unit * (p * local.typical) ** 0.5 * local.at.scale)
-        * run.setting.loss.curvature_varies,
+        0.5 * norms.mean_of_squares() / (local.unit * (p * local.typical) ** 0.5 * local.at.scale)
+        if run.setting.loss.curvature_varies
+        else 0.0,
         clipping.norms.mean_square(clipping.bound),
     )
 
@@ -283,8 +283,5 @@ def predictor_moments(theta: Array, intercept: Array | None) -> tuple[float, flo
 
     ``intercept`` has the coefficients of the constant 1 in these rows.
     """
-    signal = slope_signal(theta, intercept)
-    if intercept is None:
-        return 0.0, math.sqrt(signal)
-    size = float(intercept @ intercept)
-    return float(theta @ intercept) / size, math.sqrt(signal / size)
+    mean, signal, size = decisions.slope_moments(theta, intercept)
+    return mean, math.sqrt(signal / size)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpfast.curator import Answer
 from dpfast.curator.answers import StepBudget
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
+from dpfast.kernels import decisions
 from dpfast.models import Loss
 from dpfast.models.losses import MASSES, NODES
 from dpfast.solvers.pcn.curvature import bounded_curvature
@@ -143,7 +144,6 @@ def coefficients_through_link(
     noise = np.add.reduce(whiten * whiten) * moment.noise_scale**2
     moments = whiten.T @ moment.value
     level, theta = 0.0, np.zeros(len(moments))
-    centre, spread = setting.offset[0], setting.offset[1] * NODES
     if setting.intercept:
         intercept = whitening.unwhiten[:, 0]
         size = math.sqrt(intercept @ intercept)
@@ -153,9 +153,8 @@ def coefficients_through_link(
         error = moment.noise_scale * (math.sqrt(at_one @ at_one) / size)
         level = predictor_of_mean(mean, error, setting, cap, n)
         theta, moments = level * intercept, moments - direction @ moments * direction
-    flat = bounded_curvature(
-        float(MASSES @ loss._means(level + centre + spread, loss.largest_mean)[1])
-    )
+    _, slope = normal_response(loss, level + setting.offset[0], setting.offset[1])
+    flat = bounded_curvature(slope)
     size = float(moments @ moments)
     shrinkage = max(size - float(noise.sum()), 0.0) / max(size, TINY) / flat
     shrinkage *= OVERSTATED if loss.link == "log" else 1.0
@@ -170,7 +169,14 @@ def predictor_of_mean(mean: float, error: float, setting: Setting, cap: float, n
     highest = math.inf if loss.largest_response is None else cap - lowest
     level = float(loss._predictor(min(max(mean, lowest), highest)))
     if any(setting.offset):  # the mean response is an average over the offsets
-        centre, spread = setting.offset[0], setting.offset[1] * NODES
-        means = loss._means(level + spread, loss.largest_mean)[0]
-        level = 2.0 * level - loss._link(float(MASSES @ means)) - centre
+        average, _ = normal_response(loss, level, setting.offset[1])
+        level = 2.0 * level - loss._link(average) - setting.offset[0]
     return level
+
+
+def normal_response(loss: Loss, level: float, spread: float) -> tuple[float, float]:
+    """Average the mean response, and its derivative, over normal predictors."""
+    mean, slope = decisions.mean_response(
+        loss.code, level, spread, loss.largest_mean, NODES, MASSES
+    )
+    return mean, slope

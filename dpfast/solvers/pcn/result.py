@@ -13,29 +13,33 @@ from dpfast.solvers.pcn.scores import NoisyScore
 
 
 class Scores(NamedTuple):
-    """Released mean scores, their points and second moments of rows, in the design's columns.
+    """Released mean scores of whitened rows, and second moments of rows in the design's columns.
 
-    Scores have noise of covariance ``noise^2 rows'rows``.
+    ``mapping`` maps whitened coefficients to those of the columns, and ``rows`` back.
     """
 
     moments: Array
     rows: Array
-    asked: tuple[NoisyScore, ...]
+    mapping: Array
+    whitened: list[NoisyScore]
 
     @staticmethod
     def of(asked: list[NoisyScore], rows: Array, mapping: Array, unwhiten: Array) -> Scores:
-        """Map scores of the Newton steps back; ``rows`` is the inverse of the first whitening."""
-        back = unwhiten @ rows
-        mapped = [NoisyScore(mapping @ at.theta, back.T @ at.score, at.noise) for at in asked]
-        return Scores(rows.T @ rows, back, tuple(mapped))
+        """Keep scores of the Newton steps; ``rows`` is the inverse of the first whitening."""
+        return Scores(rows.T @ rows, unwhiten @ rows, mapping, asked)
+
+    @property
+    def asked(self) -> list[NoisyScore]:
+        """Points and scores in the design's columns; noise has covariance ``noise^2 rows'rows``."""
+        back = self.rows.T
+        return [
+            NoisyScore(self.mapping @ at.theta, back @ at.score, at.noise) for at in self.whitened
+        ]
 
     def in_columns(self, basis: Array, inverse: Array) -> Scores:
         """Return the scores of all columns, of rows that were mapped by a basis."""
-        asked = [
-            answer._replace(theta=basis @ answer.theta, score=inverse.T @ answer.score)
-            for answer in self.asked
-        ]
-        return Scores(inverse.T @ self.moments @ inverse, self.rows @ inverse, tuple(asked))
+        moments = inverse.T @ self.moments @ inverse
+        return Scores(moments, self.rows @ inverse, basis @ self.mapping, self.whitened)
 
 
 class SolverResult(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.preconditioned import PreconditionedQueries
-from dpfast.kernels.linalg import eigh
+from dpfast.kernels import decisions
 from dpfast.solvers.pcn.clipping import (
     ASYMMETRY,
     choose_clipping_norm,
@@ -154,10 +154,10 @@ def solve_scores(
     newton = AveragedNewton(problem, start, bound, rule, None, True, updates)
     solution = newton.solve(budget.steps, lambda theta, done: None)
     assert solution.meat is not None
-    variances, vectors = eigh(solution.meat[0])
+    variances, vectors, _, _ = decisions.score_variances(solution.meat[0])
     # where scores have either sign the allowance for bias covers what clipping removed
     removed = 0.0 if constant is None else norms.clipped_square(bound, n)
-    meat = with_removed_variance(np.maximum(variances, 0.0), vectors, removed, True)
+    meat = with_removed_variance(variances, vectors, removed, True)
     root = np.eye(p) if solution.curvature is None else solution.curvature
     back = np.asarray(np.linalg.inv(root), np.float64)
     return ScoreSolution(

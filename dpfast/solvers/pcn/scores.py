@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple, Protocol
 
 from dpfast.arguments import Array
 from dpfast.curator import Answer, JointAnswer
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries, RowClipping
 from dpfast.kernels import decisions
+from dpfast.kernels.linalg import weighted_mean
 
 #: Standard deviations of noise above which a score, or its change, is information.
 SIGNAL_SDS = 2.0
@@ -36,9 +36,8 @@ def pooled_mean(mean: NoisyMeat | None, answer: Answer) -> NoisyMeat:
     value, noise, _ = answer
     if mean is None:
         return value, noise
-    pooled_noise = 1.0 / math.hypot(1.0 / mean[1], 1.0 / noise)
-    pooled = (pooled_noise / mean[1]) ** 2 * mean[0] + (pooled_noise / noise) ** 2 * value
-    return pooled, pooled_noise
+    precisions = mean[1] ** -2.0, noise**-2.0
+    return weighted_mean((mean[0], value), precisions), sum(precisions) ** -0.5
 
 
 class Problem(Protocol):

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from dpfast.arguments import Array
-from dpfast.kernels.decisions import chi_squared_tail
+from dpfast.kernels import decisions
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
 
@@ -59,15 +57,6 @@ def nonconvergence_direction(answers: list[NoisyScore]) -> Array | None:
     """
     if len(answers) < 3:
         return None
-    precisions = [answer.noise**-2 for answer in answers]
-    later = math.fsum(precisions[1:])
-    weights = [precision / later for precision in precisions[1:]]
-    parts = [0.0, *weights]  # of each score's noise in their mean
-    for k, weight in enumerate(weights):
-        cumulative = math.fsum(precisions[: k + 1])
-        for i in range(k + 1):
-            parts[i] -= weight * precisions[i] / cumulative
-    mean: Array = np.array(weights) @ np.array([answer.score for answer in answers[1:]])
-    variance = math.fsum([part**2 / of for part, of in zip(parts, precisions, strict=True)])
-    statistic = float(mean @ mean) / variance
-    return mean if chi_squared_tail(len(mean), statistic) < FALSE_ALARM else None
+    mean, variance = decisions.moved_mean(answers)
+    statistic = decisions.length(mean) ** 2 / variance
+    return mean if decisions.chi_squared_tail(len(mean), statistic) < FALSE_ALARM else None
