@@ -15,13 +15,10 @@ from dpfast.inference.rendering.table import Table
 from dpfast.inference.rendering.transcript import (
     BEGIN,
     END,
+    OF_PRIVACY,
     Question,
-    adds_up,
-    claims_follow,
     digest,
-    entries_are_the_sum,
     numbers,
-    promise,
     target,
     written,
 )
@@ -210,10 +207,7 @@ def _page(content: dict[str, Any], text: str) -> bool:
 
 #: Checks of a page: each question with its function.
 QUESTIONS: tuple[Question, ...] = (
-    ("the charges add up to at most the total, in exact arithmetic", adds_up),
-    ("the charges that are listed are those that add up", entries_are_the_sum),
-    ("epsilon, delta and the words follow from the total", promise),
-    ("the claims are those behind the charges", claims_follow),
+    *OF_PRIVACY,
     ("the target is that of the model", target),
     ("table, intervals, picture and every other byte follow from the transcript", _page),
 )

@@ -13,14 +13,7 @@ from dpfast.inference.rendering.digits import printable
 from dpfast.inference.rendering.page import document, in_words, void
 from dpfast.inference.rendering.renderings import html
 from dpfast.inference.rendering.table import Table
-from dpfast.inference.rendering.transcript import (
-    Question,
-    adds_up,
-    claims_follow,
-    entries_are_the_sum,
-    promise,
-    promised,
-)
+from dpfast.inference.rendering.transcript import OF_PRIVACY, Question, promised
 from dpfast.inference.rendering.wording import RESULT
 
 #: Headings of details that state the privacy, which a page recomputes elsewhere.
@@ -83,9 +76,6 @@ def _page(content: dict[str, Any], text: str) -> bool:
 
 #: Checks of a page: each question with its function.
 QUESTIONS: tuple[Question, ...] = (
-    ("the charges add up to at most the total, in exact arithmetic", adds_up),
-    ("the charges that are listed are those that add up", entries_are_the_sum),
-    ("epsilon, delta and the words follow from the total", promise),
-    ("the claims are those behind the charges", claims_follow),
+    *OF_PRIVACY,
     ("table, warnings and every other byte follow from the transcript", _page),
 )

@@ -235,3 +235,12 @@ def _guarantee(
 def target(content: dict[str, Any], text: str) -> bool:
     sentences = WORDINGS[content["format"]].sentences
     return bool(content["target"] == target_of(content["model"], content["method"], sentences))
+
+
+#: Checks of what was promised and charged, for the page of any result.
+OF_PRIVACY: tuple[Question, ...] = (
+    ("the charges add up to at most the total, in exact arithmetic", adds_up),
+    ("the charges that are listed are those that add up", entries_are_the_sum),
+    ("epsilon, delta and the words follow from the total", promise),
+    ("the claims are those behind the charges", claims_follow),
+)
