@@ -152,39 +152,7 @@ def summed(results: list[dict[str, Any]], epsilon: str) -> str:
     )
 
 
-HEAD = """\
-# Published results, run again with privacy
-
-These are {count} specifications of textbooks and papers, on their tables, with {runs} private
-fits each. `python -m bench replicability --store` wrote this page, and nobody typed its numbers.
-statsmodels with robust errors runs the published specification. The private fits declare nothing:
-`dpfast.fit(X, y, loss, privacy=(epsilon, 1e-6))`. delta = 1e-6 is below 1/n of every table. Rows
-are protected, also where a person has several.
-
-A result **holds** if a reader would conclude the same. A coefficient that was significant at 5%
-has to be significant with the same sign. One that was not significant has to be not significant.
-For a coefficient near the border both happen by chance, with privacy or with other records. The
-columns:
-
-- *Headline*: the coefficient that the source is about.
-- *Significant*: those coefficients whose published estimate is significant. *Whole*: all
-  coefficients of a fit hold.
-- *Covers*: the private interval contains the published estimate. A coefficient without an
-  interval never covers.
-- *Overlap*: the mean share of either interval that the other one covers, 1 if they are the same.
-
-| epsilon | headline holds | sign | all hold | significant | whole | covers | overlap | width |
-|---:|---:|---:|---:|---:|---:|---:|---:|---:|
-{rows}
-
-## Each specification, in ascending order of results that hold
-
-A width of 3 means three times the width of the published interval (median of the coefficients and
-fits). A "-" means that most coefficients have no interval at this budget.
-
-| source | table | loss | n | p | headline, 1 | 3 | all, 1 | 3 | overlap, 1 | 3 | width, 1 | 3 |
-|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
-"""
+HEAD = Path(__file__).with_name("replicability_head.md")
 
 
 def page(results: list[dict[str, Any]]) -> str:
@@ -204,7 +172,7 @@ def page(results: list[dict[str, Any]]) -> str:
 
     runs = len(results[0][f"{EPSILONS[0]:g}"])
     rows = "\n".join(summed(results, f"{epsilon:g}") for epsilon in EPSILONS)
-    text = HEAD.format(count=len(results), runs=runs, rows=rows)
+    text = HEAD.read_text(encoding="utf-8").format(count=len(results), runs=runs, rows=rows)
     for one in sorted(results, key=order):
         cells = [one["source"], f"`{one['table']}`", one["loss"], f"{one['n']:,}",
                  str(len(one["names"]))]  # fmt: skip

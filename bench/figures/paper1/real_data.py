@@ -5,9 +5,7 @@ Every centre, unit and level is a public constant written here; nothing is stand
 
 from __future__ import annotations
 
-import csv
-import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +15,7 @@ import dpfast
 from bench import printed
 from bench.figures.paper1.designs import RADIUS, lines
 from bench.figures.runner import Outcome, Panel, Run, data_folder, declared
+from bench.public_tables import frame
 from bench.study import holds
 
 HOUSES, BANK = "kc_house_data.csv.gz", "bank-full.csv.gz"
@@ -50,13 +49,6 @@ MU = 0.25
 PLAIN = dpfast.Objective("huber", weights=dpfast.Mallows(1e9), scale=0.5)
 
 
-def rows(name: str, delimiter: str) -> Iterator[dict[str, str]]:
-    folder = data_folder()
-    assert folder is not None
-    with gzip.open(folder / name, "rt", newline="") as file:
-        yield from csv.DictReader(file, delimiter=delimiter)
-
-
 def missing(name: str) -> Outcome | None:
     """What to answer where the data are not there."""
     folder = data_folder()
@@ -70,27 +62,23 @@ def missing(name: str) -> Outcome | None:
 @lru_cache(maxsize=1)
 def houses() -> tuple[np.ndarray, np.ndarray]:
     """Living area, date and zip group; price; n = 21,613."""
-    X, y = [], []
-    for row in rows(HOUSES, ","):
-        months = 12 * int(row["date"][:4]) + int(row["date"][4:6]) - 12 * 2014 - 11
-        group = sum(int(row["zipcode"]) > last for last in ZIPCODES[:-1])
-        zips = [float(group == k) for k in range(1, len(ZIPCODES))]
-        X.append([(float(row["sqft_living"]) - 1900.0) / 800.0, months / 4.0, *zips])
-        y.append((float(row["price"]) - 450_000.0) / 200_000.0)
-    return np.array(X), np.array(y)
+    table = frame(HOUSES)
+    date, zipcode = table["date"].astype(str), table["zipcode"].to_numpy()
+    months = 12 * date.str[:4].astype(int) + date.str[4:6].astype(int) - 12 * 2014 - 11
+    group = np.sum(zipcode[:, None] > np.array(ZIPCODES[:-1]), axis=1)
+    zips = [group == k for k in range(1, len(ZIPCODES))]
+    X = np.column_stack([(table["sqft_living"] - 1900.0) / 800.0, months / 4.0, *zips])
+    return X, ((table["price"] - 450_000.0) / 200_000.0).to_numpy()
 
 
 @lru_cache(maxsize=1)
 def bank() -> tuple[np.ndarray, np.ndarray]:
     """41 covariates without pdays; whether the customer subscribed; n = 45,211."""
-    X, y = [], []
+    table = frame(BANK)
+    numbers = [(table[k] - centre) / unit for k, (centre, unit) in BANK_NUMBERS.items()]
     levels = {name: text.split()[1:] for name, text in BANK_LEVELS.items()}
-    for row in rows(BANK, ";"):
-        numbers = [(float(row[k]) - centre) / unit for k, (centre, unit) in BANK_NUMBERS.items()]
-        codes = [float(row[k] == level) for k, known in levels.items() for level in known]
-        X.append(numbers + codes)
-        y.append(float(row["y"] == "yes"))
-    return np.array(X), np.array(y)
+    codes = [table[k] == level for k, known in levels.items() for level in known]
+    return np.column_stack([*numbers, *codes]), (table["y"] == "yes").to_numpy(float)
 
 
 def paper_descent(

@@ -10,7 +10,6 @@ import numpy as np
 import dpfast
 from bench.figures.paper2.problems import Problem
 from bench.figures.paper2.rivals import Setting, tuned
-from dpfast import SeededNoise
 from dpfast.nonconvex import KL
 from dpfast.optimize import Adaptive
 from dpfast.papers import Proximal, Spider
@@ -60,16 +59,7 @@ def methods(
     handed_over = {name: 0 for name in METHODS if name.endswith("guarded")}
 
     def excess(name: str, method: Any, rep: int) -> float:
-        result = dpfast.minimize(
-            problem.X,
-            problem.y,
-            problem.objective,
-            privacy=dpfast.ZCDP(rho),
-            method=method(),
-            kl=kl,
-            start=list(problem.start),
-            noise=SeededNoise(seed(rep)),
-        )
+        result = problem.minimised(rho, seed(rep), method(), kl)
         if name in handed_over:
             handed_over[name] += any(HANDED_OVER in remark for remark in result.warnings)
         return float(problem.excess(np.asarray(result.params)))

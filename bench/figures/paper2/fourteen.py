@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-import dpfast
 from bench.figures.paper2.contest import rivals
 from bench.figures.paper2.fresh import fourteen
 from bench.figures.paper2.rivals import Setting
@@ -38,17 +37,7 @@ def fresh_problems(run: Run) -> Outcome:
         tuned = rivals(problem, rho, 4, grids, partial(run.seed, key))
         row |= {name: found[0] for name, found in tuned.items()}
         row |= {f"{name}: steps, length, clip": found[1] for name, found in tuned.items()}
-        results = [
-            dpfast.minimize(
-                problem.X,
-                problem.y,
-                problem.objective,
-                privacy=dpfast.ZCDP(rho),
-                start=list(problem.start),
-                noise=dpfast.SeededNoise(run.seed(key, "adaptive", rep)),
-            )
-            for rep in range(reps)
-        ]
+        results = [problem.minimised(rho, run.seed(key, "adaptive", rep)) for rep in range(reps)]
         excesses = [problem.excess(np.asarray(r.params)) for r in results]
         row["adaptive"], best = float(np.mean(excesses)), min(row[rival] for rival in GRIDS)
         row["share that warns"] = float(np.mean([bool(r.warnings) for r in results]))

@@ -149,16 +149,7 @@ def _row(
 ) -> dict[str, Any]:
     found = []
     for r in range(reps):
-        result = dpfast.minimize(
-            problem.X,
-            problem.y,
-            problem.objective,
-            privacy=dpfast.ZCDP(rho),
-            method=method,
-            kl=problem.kl,
-            start=list(problem.start),
-            noise=dpfast.SeededNoise(run.seed(problem.name, problem.n, name, r)),
-        )
+        result = problem.minimised(rho, run.seed(problem.name, problem.n, name, r), method)
         found.append(problem.excess(result.params))
     mean = float(np.mean(found))
     return {

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+import dpfast
 from bench.figures.paper2.examples import one_hidden_layer, phase_retrieval
 from dpfast.arguments import Array
 from dpfast.models import Cauchy, Loss, TukeyBiweight, Welsch
@@ -30,6 +32,14 @@ class Problem:
     @property
     def n(self) -> int:
         return len(self.y)
+
+    def minimised(self, rho: float, seed: int, method: Any = None, kl: KL | None = None) -> Any:
+        """Minimise with seeded noise at so much of zero-concentrated DP."""
+        options: dict[str, Any] = {} if method is None else {"method": method}
+        return dpfast.minimize(
+            self.X, self.y, self.objective, privacy=dpfast.ZCDP(rho), kl=kl or self.kl,
+            start=list(self.start), noise=dpfast.SeededNoise(seed), **options,
+        )  # fmt: skip
 
     def excess(self, theta: Array) -> float:
         """Mean loss above that of the (local) minimum."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import dpfast
 from bench.figures.paper2.problems import Problem, radial
 from bench.figures.runner import Outcome, Panel, Run, declared
 from dpfast.optimize import Adaptive
@@ -26,16 +25,7 @@ def excesses(
     for i, t in enumerate(axis):
         rho = float((t * np.sqrt(d) / problem.n) ** 2)
         for r in range(reps):
-            result = dpfast.minimize(
-                problem.X,
-                problem.y,
-                problem.objective,
-                privacy=dpfast.ZCDP(rho),
-                method=method(),
-                kl=problem.kl,
-                start=list(problem.start),
-                noise=dpfast.SeededNoise(run.seed(key, i, r)),
-            )
+            result = problem.minimised(rho, run.seed(key, i, r), method())
             found[i, r] = max(problem.excess(result.params), 1e-300)
     return found
 
