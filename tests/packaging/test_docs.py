@@ -27,8 +27,9 @@ NEEDED = {
     "dpfast.plots": "matplotlib", "import dask": "dask", "import pandas": "pandas",
     "import torch": "torch",
 }  # fmt: skip
-#: Run elsewhere, with what they say about their numbers: tests/audit, tests/release.
-ELSEWHERE = {"privacy.md", "releases.md"}
+#: Run elsewhere, with what they say about their numbers: tests/audit, tests/release; and with the
+#: methods that they name: test_papers_page.py.
+ELSEWHERE = {"privacy.md", "releases.md", "papers.md"}
 
 
 def blocks(name, language):
@@ -43,7 +44,7 @@ def code(name):
 
 #: Whose cells run whenever the pages are built (together 14 s), and the longest of the others.
 CELLS = [name for name in PAGES if "{code-cell}" in (DOCS / name).read_text()]
-SLOW = {"papers.md", "howto.md", "study.md", "networks.md", *CELLS}
+SLOW = {"howto.md", "study.md", "networks.md", *CELLS}
 
 
 @pytest.mark.usefixtures("repeated")

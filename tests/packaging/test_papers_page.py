@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+
+import pytest
 
 import dpfast
 from tests.loops import each
@@ -71,6 +75,55 @@ NAMES = {
     "papers.TestAndRelease",
     4: "tune bayesopt.Tuner bayesopt.AdaGrad bayesopt.GradientInformation",
 }
+
+
+#: What the method of each result says that is printed under a heading, by how the heading begins.
+RAN = {
+    "Equation (4)": "GradientDescent(", "Equation (6)": "GradientDescent(",
+    "Section 3.2.1": "stop=1.5", "Equation (7)": "Newton(", "Lemma 1": "Newton(",
+    "Equation (9)": "Newton(newton_steps=15, step=Damped(0.5))", "Section 4.4.1": "Damped(0.5)",
+    "Remark 7": "gradient_steps=5", "Section 4.4.2, locally": "GradientSwitch(",
+    "Section 4.4.2, self": "DecrementSwitch(", "Section 4.4.2: adaptive": "SelfConcordant()",
+    "Equation (12)": "early_ridge=0.05", "Appendix C.3": "Newton(", "Appendix G": "Backtracking(10",
+    "Algorithm 1, theorem 1, lemma 1": "Spider(", "Algorithm 2, theorem 2": "Proximal(",
+    "Algorithm 3, theorems 3": "Adaptive(", "Theorem 5": "answer: exponential",
+    "The default, which the paper does not have.": "clip='private'",
+    "Algorithm 4, theorem 9": "one round: the mean loss plus L ||w - start||^2",
+    "Algorithm 3, theorem 1": "global certificate", "Algorithm 5": "the paper's procedure",
+    "The default, which the paper does not have: a pilot": "one Newton step from a pilot fit",
+    "Section 3.2, equation (14)": "the paper's procedure",
+    "Algorithm 1, theorem 3.1": "RBF(", "Appendix E.1 to E.3": "Matern52(",
+    "Section 3.3": "noise_variance=0.01",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("repeated")
+def test_every_call_runs_the_method_that_it_names():
+    """And none hands over to another one, or leaves a choice of its own."""
+    names, seen, against = {"__name__": "page"}, set(), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for heading, block in re.findall(
+            r"^\*\*(.+?)\*\*|^```python\n(.*?)^```$", PAGE, flags=re.M | re.S
+        ):
+            if heading:
+                title = " ".join(heading.split())
+                continue
+            tree = ast.parse(block)
+            last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, title if seen else "start", "exec"), names)
+            value = (
+                eval(compile(ast.Expression(last.value), title, "eval"), names) if last else None
+            )
+            if not hasattr(value, "method"):
+                continue
+            begins = max((key for key in RAN if title.startswith(key)), key=len, default=None)
+            seen.add(begins)
+            if begins is None or RAN[begins] not in value.method or "handed" in value.method:
+                against.append((title, value.method))
+    assert not against, against
+    assert seen == set(RAN)
 
 
 def test_calls_have_three_lines_at_most():
