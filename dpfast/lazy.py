@@ -41,8 +41,13 @@ class Stub:
 
 _STUBS: dict[str, Stub] = {}
 
-#: Names of before, by their package, and the name there that does the same.
-RENAMED = {"dpfast": {"fit_formula": "fit"}}
+#: Earlier names, and what does the same.
+RENAMED = {
+    "dpfast.fit_formula": "dpfast.fit",
+    **{f"dpfast.optimize.{name}": f"dpfast.papers.{name}"
+       for name in ("NoisyDescent", "Proximal", "Spider")},
+    "dpfast.release.TestAndRelease": "dpfast.papers.TestAndRelease",
+}  # fmt: skip
 
 
 def stub_of(file: str) -> Stub:
@@ -101,6 +106,18 @@ def missing(package: str, public: "list[str]") -> "Callable[[str], object]":
     return refuse
 
 
+def _renamed(name: str) -> object:
+    """Return what an earlier name stands for, with a warning in its caller's line."""
+    import warnings
+    from importlib import import_module
+
+    message = f"{name} is now {RENAMED[name]}: write that. Version 2 drops the earlier name."
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
+    package, _, key = RENAMED[name].rpartition(".")
+    value: object = getattr(import_module(package), key)
+    return value
+
+
 def attach_stub(
     package: str, file: str
 ) -> "tuple[Callable[[str], object], Callable[[], list[str]]]":
@@ -109,7 +126,8 @@ def attach_stub(
     def load(name: str) -> object:
         if name == "__all__":
             return stub_of(file).public
-        name = RENAMED.get(package, {}).get(name, name)
+        if f"{package}.{name}" in RENAMED:
+            return _renamed(f"{package}.{name}")
         special = name[:2] == "__"
         origin = None if special else stub_of(file).homes.get(name)
         if origin is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import dpfast
-from dpfast.lazy import stub_of
+from dpfast.lazy import RENAMED, stub_of
 from tests.loops import each
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +54,17 @@ def test_a_name_of_a_room_is_told_to_who_looks_for_it_here():
         _ = dpfast.no_such_thing
 
 
+@each("name", RENAMED)
+def test_an_earlier_name_gives_the_new_one_and_warns_in_its_callers_line(name):
+    package, _, key = name.rpartition(".")
+    home, _, new = RENAMED[name].rpartition(".")
+    with pytest.warns(DeprecationWarning, match=re.escape(RENAMED[name])) as told:
+        found = getattr(importlib.import_module(package), key)
+    assert found is getattr(importlib.import_module(home), new)
+    assert told[0].filename == __file__
+    assert key not in dir(importlib.import_module(package))
+
+
 def test_every_public_name_is_documented():
     text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
     named = set(re.findall(r"\bdpfast\.(\w+)", text))
@@ -68,7 +79,7 @@ def test_what_the_documentation_names_exists():
     for page in pages:
         for dotted in set(re.findall(r"\bdpfast(?:\.[A-Za-z_]\w*)+", page.read_text("utf-8"))):
             first, *rest = dotted.split(".")
-            if rest[-1] in ("md", "py", "toml"):
+            if rest[-1] in ("md", "py", "toml") or dotted in RENAMED:
                 continue
             thing, path = dpfast, first
             for name in rest:
