@@ -255,7 +255,8 @@ class Coding:
     @cached_property
     def _natural_units(self) -> tuple[Array, Array]:
         columns = [units for term in self.terms for units in self._units(term)]
-        centres, spreads = np.array(columns, dtype=np.float64).reshape(-1, 2).T
+        spreads = np.array([spread for _, spread in columns], dtype=np.float64)
+        centres = np.array([centre for centre, _ in columns], dtype=np.float64)
         matrix = np.zeros((len(columns), len(columns)))
         matrix.flat[:: len(columns) + 1] = 1.0 / spreads
         return 0.0 - centres / spreads, matrix

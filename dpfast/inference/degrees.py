@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -123,7 +124,8 @@ class Covariance(NamedTuple):
         ``before``: the variances in other units, with NaN for what was left out there.
         """
         diagonal = self.matrix.diagonal()
-        if diagonal.min() >= SMALLEST and diagonal.max() <= LARGEST and np.isfinite(params).all():
+        in_range = all(SMALLEST <= variance <= LARGEST for variance in diagonal.tolist())
+        if in_range and all(map(math.isfinite, params.tolist())):
             return self
         out = np.isnan(diagonal if before is None else before)
         return self.without_unrepresentable(~are_representable(diagonal, params) & ~out, names)

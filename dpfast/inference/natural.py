@@ -80,9 +80,12 @@ class NaturalMap(NamedTuple):
             if lost:
                 matrix[out], matrix[:, out] = np.nan, np.nan
             if spread is not None:
-                inner = np.eye(len(self.matrix)) if spread.units is None else spread.units
-                inner = np.diag(inner) if inner.ndim == 1 else inner
-                spread = spread._replace(units=self.matrix @ inner)
+                inner = spread.units
+                if inner is None:
+                    units = self.matrix
+                else:
+                    units = self.matrix * inner if inner.ndim == 1 else self.matrix @ inner
+                spread = spread._replace(units=units)
             return coded._replace(
                 matrix=matrix,
                 unfinished=np.abs(self.matrix) @ coded.unfinished,

@@ -98,6 +98,7 @@ def excess_variation(curvature: Array, meat: Array, noise: float) -> tuple[float
     values, columns, noise_in_all = relative_variances(curvature, meat, noise)
     # the largest eigenvalue of the noise, and its standard deviations along one direction
     doubt = (math.sqrt(2.0 * p) + SIGNAL_SDS) * noise_in_all / p
-    others = float(np.add.reduce(np.maximum(values[:-1], 0.0))) / (p - 1)
-    ratio = (float(values[-1]) - doubt) / max(others, noise, TINY)
+    *smaller, largest = values.tolist()
+    others = math.fsum([max(value, 0.0) for value in smaller]) / (p - 1)
+    ratio = (largest - doubt) / max(others, noise, TINY)
     return (ratio, columns[:, -1]) if ratio > MAX_VARIATION else None

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpfast.arguments import Array
 from dpfast.kernels import decisions
+from dpfast.kernels.linalg import weighted_mean
 from dpfast.solvers.pcn.curvature import CurvatureModel, GaussianCurvature, bfgs_update
 from dpfast.solvers.pcn.information import (
     InformationBound,
@@ -205,9 +206,10 @@ class AveragedNewton:
         if not (self.n_averaged > 1 and self.weights is not None):
             return self.scores[-1]
         counted, weights = self.scores[-self.n_averaged :], self.weights
-        points, scores = ([answer[i] for answer in counted] for i in (0, 1))
-        noise = averaged_noise(counted, weights)
-        return NoisyScore(weights @ np.array(points), weights @ np.array(scores), noise)
+        point, score = (
+            np.asarray(weighted_mean([answer[i] for answer in counted], weights)) for i in (0, 1)
+        )
+        return NoisyScore(point, score, averaged_noise(counted, weights))
 
     @property
     def _hessian(self) -> Array:
@@ -236,7 +238,8 @@ def inverse_variance_weights(
 
 def averaged_noise(answers: list[NoisyScore], weights: Array) -> float:
     """Return the noise of the weighted average of scores, in any direction."""
-    return math.hypot(*(weights * [score.noise for score in answers]).tolist())
+    pairs = zip(weights.tolist(), answers, strict=True)
+    return math.hypot(*[weight * score.noise for weight, score in pairs])
 
 
 def averaged_newton_point(
