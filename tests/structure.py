@@ -180,6 +180,11 @@ def subclasses() -> dict[str, list[str]]:
     }
 
 
+def lines_of(room: str) -> int:
+    """Count the code lines of a folder beside the package."""
+    return sum(len(code_lines(path.read_text())) for path in (ROOT / room).rglob("*.py"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="name what is counted")
@@ -208,6 +213,7 @@ def main() -> None:
         ("modules", len(files), ()),
         ("code lines", sum(code.values()), ()),
         ("docstring lines", docs, ()),
+        *((f"code lines of {room}", lines_of(room), ()) for room in ("tests", "bench")),
         (f"modules below {MIN_LINES} code lines", len(small), map(module_name, small)),
         ("subclasses of Records", len(subclasses()), subclasses().items()),
         ("import cycles", len(cycles(graph)), cycles(graph)),
