@@ -57,7 +57,7 @@ PARTS = parts_of_an_octave()
 PARTS.flags.writeable = False
 
 cdef extern from "keys/blocks.h":
-    enum: WINDOW_CELLS, PART_OF_FAR, KEYS_PARTS, PACKED_ROWS
+    enum: WINDOW_CELLS, SIDE_OCTAVES, PART_OF_FAR, KEYS_PARTS, PACKED_ROWS
     int isa_of(const char *name)
     void turn_rows(int isa, const char *at, ptrdiff_t row, size_t m, size_t q,
                    double *block) noexcept nogil
@@ -65,6 +65,8 @@ cdef extern from "keys/blocks.h":
                         int64_t *complete) noexcept nogil
     void count_in_window(int isa, const double *x, const int64_t *complete, size_t m, int64_t first,
                          int shift, uint32_t *counts, size_t tables) noexcept nogil
+    int64_t count_below(int isa, const double *x, const int64_t *complete, size_t m,
+                        double limit) noexcept nogil
     void add_distances(int isa, const double *x, const int64_t *complete, size_t m, double centre,
                        double nearest, int32_t octaves, const uint64_t *packed,
                        uint64_t *sums) noexcept nogil
@@ -74,8 +76,10 @@ cdef extern from "keys/blocks.h":
 PACKED = np.zeros(KEYS_PARTS, dtype=np.uint64)
 PACKED[:512] = PARTS[:, 0] | PARTS[:, 1] << 32
 PACKED[PART_OF_FAR] = WHOLE
+cdef const uint64_t[::1] PACKED_PARTS = PACKED
 
 cdef int ISA = isa_of(b"")
+cdef int64_t INFINITE_KEY = (<int64_t>2047) << 52
 
 cdef enum:
     ROWS = 128
@@ -97,6 +101,14 @@ cdef inline int64_t key_of(double x) noexcept nogil:
 
 cdef int64_t key(double x) noexcept nogil:
     return key_of(x)
+
+
+cdef inline double value_of(int64_t key) noexcept nogil:
+    """Return the double that has this key."""
+    cdef int64_t bits = key if key >= 0 else -key | ~INT64_MAX
+    cdef double x
+    memcpy(&x, &bits, sizeof(double))
+    return x
 
 
 cdef void count_keys(const double *x, Py_ssize_t n, Py_ssize_t step_bytes, int64_t first, int shift,
@@ -206,13 +218,11 @@ def distances(const floating[:, :] X, y, const double[::1] centres,
         Above the centre first, then below it.  Cells beyond those of a column are zero.
     """
     cdef const double[:] responses = y if y.ndim == 1 else y[:, 0]
-    if min(octaves) < 2 or max(octaves) > OCTAVES:
-        raise ValueError(f"a column has 2 to {OCTAVES} octaves on a side.")
-    cdef Py_ssize_t j, start, m, n = responses.shape[0], q = X.shape[1], packed = 0
-    sums = np.zeros((q + 1, 2, OCTAVES), dtype=np.int64)
+    cdef Py_ssize_t start, m, n = responses.shape[0], q = X.shape[1], packed = 0
+    check_distances(centres, nearest, octaves, q)
+    sums, table = distance_tables(q)
     cdef int64_t[:, :, ::1] cells = sums
-    cdef uint64_t[:, ::1] table = np.zeros((q + 1, 4 * 2 * OCTAVES), dtype=np.uint64)
-    cdef const uint64_t[::1] parts = PACKED
+    cdef uint64_t[:, ::1] packed_cells = table
     cdef double[::1] block = np.empty((q + 1) * ROWS)
     cdef int64_t complete[ROWS]
     with nogil:
@@ -220,17 +230,123 @@ def distances(const floating[:, :] X, y, const double[::1] centres,
             m = min(n - start, ROWS)
             load(X, responses, start, m, &block[0])
             usable_records(ISA, &block[0], m, q + 1, complete)
-            packed += m
-            for j in range(q + 1):
-                if nearest[j] > DBL_MAX:
-                    continue
-                add_distances(ISA, &block[j * ROWS], complete, m, centres[j], nearest[j],
-                              <int32_t>octaves[j], &parts[0], &table[j, 0])
-                if packed > PACKED_ROWS or start + m == n:
-                    unpack_distances(&table[j, 0], &cells[j, 0, 0])
-            if packed > PACKED_ROWS:
-                packed = 0
+            block_distances(&block[0], complete, m, start + m == n, &packed, centres, nearest,
+                            octaves, packed_cells, cells)
     return sums
+
+
+cdef distance_tables(Py_ssize_t q):
+    """Make the sums of distances of q columns and a response, and their packed parts: zero."""
+    return (np.zeros((q + 1, 2, OCTAVES), dtype=np.int64),
+            np.zeros((q + 1, 4 * 2 * OCTAVES), dtype=np.uint64))
+
+
+cdef int check_distances(const double[::1] centres, const double[::1] nearest,
+                         const int64_t[::1] octaves, Py_ssize_t q) except -1:
+    cdef Py_ssize_t j
+    if not centres.shape[0] == nearest.shape[0] == octaves.shape[0] == q + 1:
+        raise ValueError("each column and the response have a centre, and octaves")
+    for j in range(q + 1):
+        if not 2 <= octaves[j] <= SIDE_OCTAVES:
+            raise ValueError(f"a column has 2 to {OCTAVES} octaves on a side.")
+    return 0
+
+
+cdef void block_distances(const double *block, const int64_t *complete, Py_ssize_t m, bint is_last,
+                          Py_ssize_t *packed, const double[::1] centres,
+                          const double[::1] nearest, const int64_t[::1] octaves,
+                          uint64_t[:, ::1] table, int64_t[:, :, ::1] cells) noexcept nogil:
+    """Add the parts of a block to those of the blocks before; unpack them before they overflow."""
+    cdef Py_ssize_t j
+    packed[0] += m
+    for j in range(centres.shape[0]):
+        if nearest[j] > DBL_MAX:
+            continue
+        add_distances(ISA, block + j * ROWS, complete, m, centres[j], nearest[j],
+                      <int32_t>octaves[j], &PACKED_PARTS[0], &table[j, 0])
+        if packed[0] > PACKED_ROWS or is_last:
+            unpack_distances(&table[j, 0], &cells[j, 0, 0])
+    if packed[0] > PACKED_ROWS:
+        packed[0] = 0
+
+
+cdef class TurnedRecords:
+    """Columns of some records in memory, for many queries: turned and checked for gaps once.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, q), float64 or float32
+    y : ndarray of shape (n,) or (n, 3)
+        Column q, without weights and offsets: where columns lie records all count alike.
+    """
+
+    cdef Py_ssize_t n, q
+    cdef double[:, ::1] blocks
+    cdef int64_t[:, ::1] complete
+    #: Number of complete records.
+    cdef readonly int64_t n_complete
+
+    def __init__(self, X, y):
+        self.n, self.q, self.n_complete = X.shape[0], X.shape[1], 0
+        cdef Py_ssize_t count = (self.n + ROWS - 1) // ROWS
+        self.blocks = np.empty((count, (self.q + 1) * ROWS))
+        self.complete = np.empty((count, ROWS), dtype=np.int64)
+        if X.dtype == np.float32:
+            self.turn[float](X, y if y.ndim == 1 else y[:, 0])
+        else:
+            self.turn[double](X, y if y.ndim == 1 else y[:, 0])
+
+    def __reduce__(self):
+        raise TypeError("records are not copied: turned ones cannot be pickled")
+
+    cdef int turn(self, const floating[:, :] X, const double[:] responses) except -1:
+        cdef Py_ssize_t start, m, i
+        cdef double *block
+        cdef int64_t *complete
+        with nogil:
+            for start from 0 <= start < self.n by ROWS:
+                m = min(self.n - start, ROWS)
+                block, complete = &self.blocks[start // ROWS, 0], &self.complete[start // ROWS, 0]
+                load(X, responses, start, m, block)
+                usable_records(ISA, block, m, self.q + 1, complete)
+                for i in range(m):
+                    self.n_complete += complete[i]
+        return 0
+
+    def below(self, thresholds):
+        """Count complete records with a key below each of some (column, key); a list.
+
+        The counts are those of :func:`key_cells`.  A key is that of a number or of an infinity.
+        """
+        cdef Py_ssize_t start
+        cdef int64_t column, key, count
+        cdef double limit
+        cdef list counts = []
+        for column, key in thresholds:
+            if not (-INFINITE_KEY <= key <= INFINITE_KEY and 0 <= column <= self.q):
+                raise ValueError("a threshold is the key of a number or infinity, in a column")
+            limit, count = value_of(key), 0
+            for start from 0 <= start < self.n by ROWS:
+                count += count_below(
+                    ISA, &self.blocks[start // ROWS, column * ROWS],
+                    &self.complete[start // ROWS, 0], min(self.n - start, ROWS), limit)
+            counts.append(count)
+        return counts
+
+    def distances(self, const double[::1] centres, const double[::1] nearest,
+                  const int64_t[::1] octaves):
+        """Histogram the distances from centres, as :func:`distances` does."""
+        check_distances(centres, nearest, octaves, self.q)
+        cdef Py_ssize_t start, j, packed = 0
+        sums, table = distance_tables(self.q)
+        cdef int64_t[:, :, ::1] cells = sums
+        cdef uint64_t[:, ::1] packed_cells = table
+        with nogil:
+            for start from 0 <= start < self.n by ROWS:
+                block_distances(&self.blocks[start // ROWS, 0], &self.complete[start // ROWS, 0],
+                                min(self.n - start, ROWS), start + ROWS >= self.n, &packed,
+                                centres, nearest, octaves, packed_cells, cells)
+        return sums
 
 
 def moments(const floating[:, :] X, y, const double[::1] middles,

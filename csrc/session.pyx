@@ -102,4 +102,5 @@ def release_jointly_with_noise(noise, tuple question not None, receipts, grids, 
 
 include "session/tape.pxi"
 include "session/columns.pxi"
+include "session/plans.pxi"
 include "session/rows.pxi"

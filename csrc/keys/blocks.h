@@ -76,6 +76,19 @@ static inline void count_in_window(int isa, const double *x, const int64_t *comp
         counts[(i & (tables - 1)) * (WINDOW_CELLS + 1) + (size_t)cell[i]] += 1;
 }
 
+/* The number of m entries of complete records that are below a limit. */
+static inline int64_t count_below(int isa, const double *x, const int64_t *complete, size_t m,
+                                  double limit)
+{
+#ifdef DPFAST_X86
+    if (isa == ISA_AVX512)
+        return below_avx512(x, complete, m, limit);
+    if (isa == ISA_AVX2)
+        return below_avx2(x, complete, m, limit);
+#endif
+    return below_base(x, complete, m, limit);
+}
+
 /* Add the packed parts of m entries to four tables of two sides of octaves, in turn.  The last of
  * so many octaves, at most SIDE_OCTAVES, has all that is farther away. */
 static inline void add_distances(int isa, const double *x, const int64_t *complete, size_t m,

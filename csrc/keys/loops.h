@@ -65,3 +65,11 @@ TARGET static void NAME(octaves_of)(const double *x, const int64_t *complete, si
         cell[i] = (counts ? to : 0) + (d < 0.0 ? SIDE_OCTAVES : 0);
     }
 }
+
+TARGET static int64_t NAME(below)(const double *x, const int64_t *complete, size_t m, double limit)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < m; i++)
+        count += x[i] < limit ? complete[i] : 0;
+    return count;
+}

@@ -19,6 +19,17 @@ cdef const double *matrix(object array, Py_ssize_t rows, Py_ssize_t columns, str
     return <const double *> cnp.PyArray_DATA(array)
 
 
+cdef object inverted(object spreads, Py_ssize_t q):
+    """Return one over each spread."""
+    cdef cnp.npy_intp size = q
+    cdef const double *spread = vector(spreads, q, "spreads")
+    cdef cnp.ndarray inverses = cnp.PyArray_EMPTY(1, &size, cnp.NPY_DOUBLE, 0)
+    cdef Py_ssize_t j
+    for j in range(q):
+        (<double *> cnp.PyArray_DATA(inverses))[j] = 1.0 / spread[j]
+    return inverses
+
+
 cdef class RecordView:
     """View of each record: a row ``(1, z) W``, z in units, and a number.
 
@@ -106,7 +117,7 @@ cdef class RecordView:
         view.weigh = weigh
         theta = np.zeros(p) if theta is None else theta
         centres = np.zeros(q) if centres is None else centres
-        inverses = np.ones(q) if spreads is None else 1.0 / spreads
+        inverses = np.ones(q) if spreads is None else inverted(spreads, q)
         view.theta = vector(theta, p, "theta")
         view.centre, view.inverse = vector(centres, q, "centres"), vector(inverses, q, "spreads")
         view.reach, view.back, view.far_theta, view.predictor = reach, NULL, NULL, NULL

@@ -1,14 +1,14 @@
 # Counts below thresholds of columns, and the bisection that asks them (claims D2 and D4).
 
-cdef object query_mu, complete_weight, next_key, is_tie, counts_receipt, window_of
+cdef object query_mu, complete_weight, next_key, is_tie, counts_receipt, window_of, turned_records
 cdef double ABOVE, INSIDE, STOP_SDS
 cdef int PATIENCE
 
 
-def connect_counts(receipt, weight, window):
-    """Set the receipt of counts, the weight of the complete records, and the window of a key."""
-    global counts_receipt, complete_weight, window_of
-    counts_receipt, complete_weight, window_of = receipt, weight, window
+def connect_counts(receipt, weight, window, turned):
+    """Set the receipt of counts, the weight of the complete records, and how keys are counted."""
+    global counts_receipt, complete_weight, window_of, turned_records
+    counts_receipt, complete_weight, window_of, turned_records = receipt, weight, window, turned
 
 
 def connect_bisection(price, key, tie, double above, double inside, double stop_sds, int patience):
@@ -27,9 +27,12 @@ cdef class ColumnQuestions:
         Exact counts in the windows that were read, by column and window.
     _complete : int
         Number of complete records, once a window was read.
+    _few : bool
+        Whether records are in memory, and fewer than the cells of a window.
     """
 
-    cdef public object ledger, _noise, _max_records, _complete
+    cdef public object ledger, _noise, _records, _max_records, _complete, _few_turned
+    cdef public bint _few
     cdef public dict _windows
 
     def below(self, thresholds, mu, later=()):
@@ -39,21 +42,41 @@ cdef class ColumnQuestions:
         cdef cnp.npy_intp size = m + 1
         receipt, cost = counts_receipt(self._max_records, m, mu)
         charge(self.ledger, cost, (<tuple>receipt)[0])
+        cdef cnp.ndarray value = cnp.PyArray_EMPTY(1, &size, cnp.NPY_DOUBLE, 0)
+        cdef double *centred = <double *>cnp.PyArray_DATA(value)
+        # exact: halves and 32nds of integers below 2^33
+        cdef double half = 0.5 * self._count(thresholds, places, centred, later)
+        for i in range(m):
+            centred[i] -= half
+        centred[m] *= <double>complete_weight(m)
+        question = ((<tuple>receipt)[0], mu, tuple(thresholds))
+        return release_with_noise(self._noise, question, receipt, value)
+
+    def _turned(self):
+        """Return these few records in columns; they are read once."""
+        if self._few_turned is None:
+            self._few_turned = self._records.total(turned_records)
+        return self._few_turned
+
+    cdef double _count(self, thresholds, list places, double *counts, later) except? -1.0:
+        """Count records below each threshold, and last the complete ones, which are returned."""
+        cdef Py_ssize_t i, m = len(places)
+        cdef list below
+        if self._few:  # a pass over them is shorter than one over the cells of a window
+            below = self._turned().below(thresholds)
+            for i in range(m):
+                counts[i] = <double>below[i]
+            counts[m] = self._few_turned.n_complete
+            return counts[m]
         for place in places:
             if place not in self._windows:
                 self._count_windows(thresholds, later)
                 break
-        cdef cnp.ndarray value = cnp.PyArray_EMPTY(1, &size, cnp.NPY_DOUBLE, 0)
-        cdef double *centred = <double *>cnp.PyArray_DATA(value)
-        # exact: halves and 32nds of integers below 2^33
-        cdef double complete = self._complete, half = 0.5 * complete
         for i in range(m):
             shift, start = places[i][1]
-            centred[i] = <double>self._windows[places[i]][(thresholds[i][1] - start) >> shift]
-            centred[i] -= half
-        centred[m] = <double>complete_weight(m) * complete
-        question = ((<tuple>receipt)[0], mu, tuple(thresholds))
-        return release_with_noise(self._noise, question, receipt, value)
+            counts[i] = <double>self._windows[places[i]][(thresholds[i][1] - start) >> shift]
+        counts[m] = self._complete
+        return counts[m]
 
 
 cdef class Quantile:

@@ -1,13 +1,13 @@
 # Questions about rows under a released map: means of clipped scores, Grams and moments.
 
-cdef object JointAnswer, TransformedView, RecordView, NO_CLIPPING, Clip, kernel_and_plan, at_zero
+cdef object JointAnswer, TransformedView, RecordView, NO_CLIPPING, Clip, plans_of, at_zero
 
 
-def connect_rows(joint_answer, transformed_view, record_view, no_clipping, clip, plan, zero):
-    """Set the classes of views and answers, and the cached kernel and plan of a question."""
-    global JointAnswer, TransformedView, RecordView, NO_CLIPPING, Clip, kernel_and_plan, at_zero
+def connect_rows(joint_answer, transformed_view, record_view, no_clipping, clip, plans, zero):
+    """Set the classes of views and answers, and the cached plans of a question."""
+    global JointAnswer, TransformedView, RecordView, NO_CLIPPING, Clip, plans_of, at_zero
     JointAnswer, TransformedView, RecordView = joint_answer, transformed_view, record_view
-    NO_CLIPPING, Clip, kernel_and_plan, at_zero = no_clipping, clip, plan, zero
+    NO_CLIPPING, Clip, plans_of, at_zero = no_clipping, clip, plans, zero
 
 
 cdef object contiguous(object array):
@@ -45,7 +45,8 @@ cdef class RowQuestions:
             TransformedView, (matrix, self._intercept, what, at, shift, row_clipping, self._weigh)
         )
 
-    def _release_means(self, view, weights, radius, cap, gradient, hessian=0.0, meat=0.0):
+    def _release_means(self, view, weights, double radius, double cap, double gradient,
+                       double hessian=0.0, double meat=0.0):
         """Release means of the transformed records at these mu.
 
         The loss is the square.  A ``cap`` clips its residuals, and not its curvature.
@@ -56,7 +57,9 @@ cdef class RowQuestions:
             layout = self._scores_layout
         if self._rotated is not None:
             layout = self._rotated.layout(view, radius, cap)
-        kernel, plan = kernel_and_plan(weights, radius, cap, layout, gradient, hessian, meat)
+        kernel, plan = (<RowPlans>plans_of(
+            weights, cap != 0.0, layout, gradient > 0.0, hessian > 0.0, meat > 0.0
+        )).at(radius, cap, gradient, hessian, meat)
         label, cost, want, receipts, grids = plan
         charge(curator.ledger, cost, label)
         sums = self._sums(view, kernel, want, radius if weights is Clip else None, layout)

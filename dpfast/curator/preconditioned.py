@@ -35,9 +35,20 @@ from dpfast.kernels.records import GRADIENT, RecordKernel, RecordView
 from dpfast.models import Clip, Constants, LeastSquares, Mallows, Objective, Weighting
 from dpfast.models.losses import ClippedResponse
 from dpfast.privacy.budget import GDP
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
-from dpfast.privacy.rounding import ROUNDING_PRODUCT
-from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
+from dpfast.privacy.mechanisms import (
+    CLAMP,
+    GRID_COST,
+    Grids,
+    check_grid_range,
+    gaussian_scale,
+)
+from dpfast.privacy.rounding import ROUNDING_FORMULA, ROUNDING_PRODUCT
+from dpfast.privacy.sensitivity import (
+    _UP,
+    histogram as histogram_sensitivity,
+    joint_mu,
+    relative_slack,
+)
 
 Array = NDArray[np.float64]
 
@@ -174,7 +185,8 @@ class PreconditionedQueries(session.RowQuestions):
         curator, rotated = self._curator, self._rotated
         view = self._view("score", at, row_clipping=row_clipping)
         layout = rotated.layout(view, radius, 0.0) if rotated else self._layout
-        kernel, plan = _kernel_and_plan(Clip, radius, 0.0, layout, mu)
+        plans = row_plans(Clip, False, layout, True, False, False)
+        kernel, plan = plans.at(radius, 0.0, mu, 0.0, 0.0)
         receipt, _ = _histogram_receipt(self.n, self._layout.excess, len(edges) + 1, mu_counts)
         label = f"{plan.label} + {receipt.query}"
         cost = math.hypot(mu, mu_counts) * (1 + ROUNDING_PRODUCT)
@@ -350,6 +362,32 @@ def _kernel_and_plan(
     return kernel, make_plan(constants, layout, StepBudget(gradient, hessian, meat))
 
 
+@lru_cache(maxsize=256)
+def row_plans(
+    weights: Callable[[float], Weighting], capped: bool, layout: Layout, *wanted: bool
+) -> session.RowPlans:
+    """Plan a query of some of gradient, Hessian and meat, at any norm, cap and budgets.
+
+    :func:`_kernel_and_plan`, compiled, to the same bits.
+    """
+    mus = [2.0 * GRID_COST * mean for mean in wanted]  # small: no grid is too fine for it
+    budget = StepBudget(mus[0], mus[1], mus[2])
+    kernel, constants = _kernel_and_constants(weights, 1.0, float(capped), layout.row)
+    assert constants.coupling == "independent" and constants.sides is None  # as joint_price has it
+    plan = make_plan(constants, layout, budget)
+    slack = relative_slack(layout.n, layout.depth(plan.want))
+    up = _UP, 1.0 + ROUNDING_FORMULA, 1.0 + ROUNDING_PRODUCT
+    roundings = 1.0 + slack, *up, GRID_COST
+    largest = 2.0 * layout.excess / CLAMP
+    return session.RowPlans(weights, layout, kernel, plan, capped, roundings, largest)
+
+
+@lru_cache(maxsize=1024)
+def joint_price(gradient: float, hessian: float, meat: float, means: bool) -> GDP:
+    """Price the means of a query about mapped rows (claims C17 and C72)."""
+    return GDP(joint_mu("independent", gradient, hessian, meat, means=means))
+
+
 def _negative(gradient: Answer) -> Answer:
     """Return the mean score: minus the mean gradient."""
     value, noise_scale, receipt = gradient
@@ -399,10 +437,10 @@ def _identity_view(p: int) -> RecordView:
     return RecordView((p + 1, p))
 
 
+session.connect_plans(Receipt, Grids, Plan, _kernel_and_plan, joint_price)
 session.connect_rows(
-    JointAnswer, TransformedView, RecordView, NO_CLIPPING, Clip, _kernel_and_plan,
-    zero_and_identity,
-)  # fmt: skip
+    JointAnswer, TransformedView, RecordView, NO_CLIPPING, Clip, row_plans, zero_and_identity
+)
 compiled = session.compiled
 
 

@@ -44,6 +44,7 @@ def connect_counts(
     receipt: Callable[..., tuple[Any, Any]],
     weight: Callable[[int], float],
     window: Callable[[int], _Threshold],
+    turned: Callable[..., Any],
 ) -> None: ...
 def connect_bisection(
     price: Callable[[float, int, int], float],
@@ -58,8 +59,12 @@ def connect_bisection(
 class ColumnQuestions:
     ledger: Any
     _noise: Any
+    _records: Any
     _max_records: int
     _complete: int
+    _few: bool
+    _few_turned: Any
+    def _turned(self) -> Any: ...
     _windows: dict[tuple[int, _Threshold], NDArray[Any]]
     def below(
         self, thresholds: Sequence[_Threshold], mu: float, later: Sequence[_Threshold] = ()
@@ -102,9 +107,31 @@ def connect_rows(
     record_view: type[Any],
     no_clipping: Any,
     clip: type[Any],
-    plan: Callable[..., tuple[Any, Any]],
+    plans: Callable[..., RowPlans],
     zero: Callable[[int], tuple[_Array, _Array]],
 ) -> None: ...
+def connect_plans(
+    receipt: type[Any],
+    grids: type[Any],
+    plan: type[Any],
+    planned: Callable[..., tuple[Any, Any]],
+    price: Callable[[float, float, float, bool], Any],
+) -> None: ...
+
+class RowPlans:
+    def __init__(
+        self,
+        weights: Any,
+        layout: Any,
+        kernel: Any,
+        plan: Any,
+        capped: bool,
+        roundings: tuple[float, ...],
+        largest: float,
+    ) -> None: ...
+    def at(
+        self, norm: float, cap: float, gradient: float, hessian: float, meat: float
+    ) -> tuple[Any, Any]: ...
 
 class RowQuestions:
     n: int

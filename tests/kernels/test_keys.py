@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -88,6 +89,42 @@ def test_distances_agree_with_the_twin(layout, centre, nearest, octaves):
     assert found.any() and not found[:, :, octaves:].any()
     nearests[-1] = np.inf
     assert not keys.distances(X, y, centres, nearests, sides)[-1].any()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_turned_records_count_and_measure_as_the_others(layout):
+    """Below every edge of a coarse and of a fine window, and at each distance, to the record."""
+    X, y = table(layout)
+    turned, columns = keys.TurnedRecords(X, y), X.shape[1] + 1
+    for start, shift in ((-(1 << 63), 52), (1022 << 52, 40)):
+        windows = [np.full(columns, number) for number in (start, shift)]
+        cells = keys.key_cells(X, y, np.arange(columns), *windows)
+        first = [twin_below(X, y, j, start) for j in range(columns)]
+        edges = [start + (cell << shift) for cell in range(0, 4097, 64)]
+        edges = [edge for edge in edges if abs(edge) <= 2047 << 52]
+        for j in range(columns):
+            places = [(edge - start) >> shift for edge in edges]
+            expected = cells[j, places] + first[j]
+            assert turned.below([(j, edge) for edge in edges]) == expected.tolist()
+    assert turned.n_complete == len(twin.complete(X, y))
+    arguments = np.full(columns, 0.5), np.full(columns, 1e-9), np.full(columns, 40)
+    np.testing.assert_array_equal(turned.distances(*arguments), keys.distances(X, y, *arguments))
+
+
+def twin_below(X, y, column, key):
+    """Complete records below the number with this key; none is below the first key of all."""
+    if key == -(1 << 63):
+        return 0
+    return int((twin.complete(X, y)[:, column] < twin.first_doubles(key, 1, 1)[0]).sum())
+
+
+def test_turned_records_refuse_other_thresholds_and_copies():
+    turned = keys.TurnedRecords(np.ones((3, 1)), np.ones(3))
+    for threshold in ((2, 0), (-1, 0), (0, (2047 << 52) + 1), (0, -(2047 << 52) - 1)):
+        with pytest.raises(ValueError, match="threshold"):
+            turned.below([threshold])
+    with pytest.raises(TypeError, match="not copied"):
+        pickle.dumps(turned)
 
 
 def test_an_entry_is_in_the_cells_of_its_distance():

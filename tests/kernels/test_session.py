@@ -11,8 +11,14 @@ import pytest
 
 import dpfast
 from dpfast.curator.answers import Receipt
+from dpfast.curator.joint import Layout, Plan
 from dpfast.curator.noisy_release import charge, observed, release_with_noise
-from dpfast.errors import BudgetExceeded, LedgerClosed
+from dpfast.curator.preconditioned import _kernel_and_plan, row_plans
+from dpfast.curator.scaling.columns import Columns
+from dpfast.data import Records
+from dpfast.errors import BudgetExceeded, DpfastError, LedgerClosed
+from dpfast.kernels.keys import CELLS
+from dpfast.models import Clip, Mallows
 from dpfast.privacy.ledger.process import HERE
 from tests.curator.test_door import Watcher
 from tests.loops import each
@@ -166,3 +172,70 @@ def test_a_mean_has_the_noise_of_its_receipt():
     answer = release_with_noise(dpfast.SeededNoise(0), ("mean", 1.0), receipt, np.zeros(20_000))
     assert answer.value.std() == pytest.approx(3.0, rel=0.03)
     assert answer[1:] == (3.0, receipt)
+
+
+LAYOUTS = (
+    Layout(1000, 5, 1000, 1, mapped=True), Layout(40, 1, 40, 1), Layout(3, 2, 3, 1, mapped=True),
+    Layout(10**6, 21, 4096, 300, excess=3, mapped=True), Layout(500, 4, 500, 9, means=True),
+    Layout(10**10, 3, 4096, 40),
+)  # fmt: skip
+
+
+@each("seed", range(6))
+def test_compiled_plans_are_those_of_make_plan(seed):
+    """The same kernel, price, receipts and grids to the bit, and the same refusals."""
+    rng = np.random.default_rng(seed)
+    for k in range(400):
+        weights, layout = (Clip, Mallows)[k % 2], LAYOUTS[k % len(LAYOUTS)]
+        cap = 10.0 ** rng.uniform(-33.0, 33.0) * (weights is Mallows and rng.random() < 0.5)
+        norm = 10.0 ** rng.uniform(-33.0, 33.0)
+        gradient, hessian, meat = (10.0 ** rng.uniform(-7.0, 1.0, 3)).tolist()
+        if weights is Clip:
+            mus = gradient, 0.0, meat * (rng.random() < 0.5)
+        else:
+            mus = gradient * (cap > 0.0), hessian, 0.0
+        if k % 50 == 0:
+            mus = tuple(1e-9 * mu for mu in mus)  # too small for a grid
+        outcomes = []
+        for plan in (compiled_plan, _kernel_and_plan):
+            try:
+                kernel, planned = plan(weights, norm, cap, layout, *mus)
+                outcomes.append((kernel.__reduce__(), planned))
+            except DpfastError as error:
+                outcomes.append(str(error))
+        assert outcomes[0] == outcomes[1]
+        if type(outcomes[0]) is tuple:
+            assert type(outcomes[0][1]) is Plan
+            assert [*map(type, outcomes[0][1])] == [*map(type, outcomes[1][1])]
+
+
+def compiled_plan(weights, norm, cap, layout, *mus):
+    wanted = [mu > 0.0 for mu in mus]
+    return row_plans(weights, cap > 0.0, layout, *wanted).at(norm, cap, *mus)
+
+
+def test_few_records_are_counted_as_many_are(monkeypatch):
+    """Counts of turned records and of windows are the same answers to the same questions."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4000, 2)), rng.normal(size=4000)
+    X[::7, 1], y[::11] = np.nan, np.inf
+    thresholds = [(0, 0), (1, 1023 << 52), (2, -(1020 << 52) + (1 << 40))]
+    answers = []
+    for few in (True, False):
+        ledger = dpfast.Ledger(1.0)
+        columns = Columns(Records(X, y, None), ledger, dpfast.SeededNoise(3))
+        assert columns._few
+        columns._few = few
+        answers.append([columns.below(thresholds, 0.3), columns.below(thresholds[:1], 0.2)])
+        assert (len(columns._windows) == 0) is few
+        assert ledger.spent.mu == pytest.approx(0.13**0.5, rel=1e-12)
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_array_equal(one.value, other.value)
+        assert one[1:] == other[1:]
+
+
+def test_many_records_and_those_of_files_are_counted_in_windows():
+    for n, few in ((CELLS - 1, True), (CELLS, False)):
+        records = Records(np.zeros((n, 1)), np.zeros(n), None)
+        columns = Columns(records, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
+        assert columns._few is few

@@ -203,8 +203,25 @@ def test_every_source_of_records_gives_the_same_counts(tmp_path):
             assert np.array_equal(exact(records, ask), expected), name
 
 
+def test_few_records_are_read_once(monkeypatch):
+    """Counts and distances are then of turned columns."""
+    reads, total = [], Records.total
+
+    def counted(self, function, *arguments):
+        reads.append(function.__name__)
+        return total(self, function, *arguments)
+
+    monkeypatch.setattr(Records, "total", counted)
+    columns = Columns(of_records(REST * 3), dpfast.Ledger(5.0), dpfast.SeededNoise(0))
+    assert reads == []
+    for mu in (0.5, 0.25):
+        columns.below([(0, 0), (2, ONE)], mu)
+        columns.distances([0, 1], np.zeros(2), np.full(2, 0.01), [40, 40], mu)
+        assert reads == ["TurnedRecords"]
+
+
 def test_what_is_asked_again_or_later_is_read_once(monkeypatch):
-    """And another question is read again."""
+    """And another question is read again, where records are many."""
     records, reads, total = of_records(REST * 3), [], Records.total
 
     def counted(self, function, *arguments):
@@ -214,6 +231,7 @@ def test_what_is_asked_again_or_later_is_read_once(monkeypatch):
     alone = exact(records, lambda columns: columns.below([(2, ONE)], 0.5))
     monkeypatch.setattr(Records, "total", counted)
     columns = Columns(records, dpfast.Ledger(5.0), dpfast.SeededNoise(0))
+    columns._few = False
     places, nearest, sides = np.zeros(2), np.full(2, 0.01), [40, 40]
     with observed(Exact()):
         columns.below([(0, 0)], 0.5, later=[(2, ONE)])

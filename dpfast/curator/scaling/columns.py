@@ -61,6 +61,7 @@ class Columns(session.ColumnQuestions):
         self._records = records
         self._noise = source_of_noise(noise)
         self._windows = {}
+        self._few = type(records) is Records and max_records < kernel.CELLS
         self._complete = 0  # complete records, the total of any coarsest window
         self._measured: tuple[Any, Any] = (
             None,
@@ -107,13 +108,21 @@ class Columns(session.ColumnQuestions):
         arguments[0][places], arguments[1][places], arguments[2][places] = centres, nearest, octaves
         key = tuple(columns), *[values.tobytes() for values in arguments]
         if self._measured[0] != key:  # the same again at another price is read once
-            self._measured = key, self._records.total(kernel.distances, *arguments)[places]
+            self._measured = key, self._distances(*arguments)[places]
         question = (receipt.query, mu, tuple(columns), centres, nearest, tuple(octaves))
         value = self._measured[1][cells] / float(kernel.WHOLE)  # exact: whole numbers below 2^51
         answer = release_with_noise(self._noise, question, receipt, value)
         histograms = np.zeros(cells.shape)
         histograms[cells] = answer.value
         return answer._replace(value=histograms)
+
+    def _distances(self, *arguments: Array) -> NDArray[np.int64]:
+        """Compute exact histograms of distances; few records are read once for all queries."""
+        if self._few:
+            histograms: NDArray[np.int64] = self._turned().distances(*arguments)
+            return histograms
+        summed: NDArray[np.int64] = self._records.total(kernel.distances, *arguments)
+        return summed
 
     def moments(self, columns: Sequence[int], middles: Array, halves: Array, mu: float) -> Answer:
         """Release means and weighted mean squares of clipped columns, (2 m,): ``mu`` (claim D3)."""
@@ -189,7 +198,7 @@ def _window_of(key: int) -> tuple[int, int]:
     return shift, key >> (shift + _CELL_BITS) << (shift + _CELL_BITS)
 
 
-session.connect_counts(_counts_receipt, complete_weight, _window_of)
+session.connect_counts(_counts_receipt, complete_weight, _window_of, kernel.TurnedRecords)
 
 
 @lru_cache(maxsize=1024)
