@@ -130,6 +130,8 @@ def shrink(gram: Answer, target: Array) -> Answer:
 
 def divide(answer: Answer, factor: float) -> Answer:
     """Divide an answer and its noise by a number."""
+    if factor == 1.0:
+        return answer
     return answer._replace(value=answer.value / factor, noise_scale=answer.noise_scale / factor)
 
 

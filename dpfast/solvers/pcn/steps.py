@@ -206,9 +206,8 @@ class AveragedNewton:
         if not (self.n_averaged > 1 and self.weights is not None):
             return self.scores[-1]
         counted, weights = self.scores[-self.n_averaged :], self.weights
-        point, score = (
-            np.asarray(weighted_mean([answer[i] for answer in counted], weights)) for i in (0, 1)
-        )
+        points, scores = [answer.theta for answer in counted], [answer.score for answer in counted]
+        point, score = (weighted_mean(each, weights.tolist()) for each in (points, scores))
         return NoisyScore(point, score, averaged_noise(counted, weights))
 
     @property
