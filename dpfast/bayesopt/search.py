@@ -22,8 +22,8 @@ THOROUGH_DIMENSION = 32
 #: prior's ends the optimisation.
 COARSE_TOLERANCE = 1e-3
 
-#: Width of the second choice's points, relative to each side of the box.
-WIDTH = 0.5
+#: Width of the points of each choice, relative to each side of the box; the last one repeats.
+WIDTHS = (1.0, 0.4, 0.2, 0.1)
 
 
 class Search:
@@ -129,7 +129,7 @@ class Search:
 
 
 class PointSearch(Search):
-    """Search by value: choose among points that fill the box, then among points near the best."""
+    """Search by value: choose among points that fill the box, then among points ever nearer."""
 
     def refuse_impossible(self, values: RecordValues, mu: float) -> None:
         values.choice_receipt(*self._range, mu)
@@ -142,7 +142,8 @@ class PointSearch(Search):
     def batch(self) -> Array:
         settings, number = self.settings, len(self.batch_sizes)
         count = settings.choices[min(number, len(settings.choices) - 1)]
-        points = settings.space.spread(count, self.theta, WIDTH if number else 1.0)
+        width = WIDTHS[min(number, len(WIDTHS) - 1)]
+        points = settings.space.spread(count, self.theta, width)
         return settings.box.to_unit(settings.box.from_unit(points))
 
     def step(self, values: RecordValues, mu: float, label: str) -> None:

@@ -27,8 +27,8 @@ DEFAULT_STEP = 0.1
 DEFAULT_NOISE = 1e-4
 
 
-#: Share of the evaluations around the first choice, where values are compared.
-NARROW = 0.5
+#: Choices by value, the share of evaluations of the first, and the fewest of each.
+CHOICES, FIRST, MIN_POINTS = 4, 0.4, 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +65,12 @@ class SearchSettings:
         Coordinates of the search: sides of the box of length one, or the caller's own.
     loss_range : (float, float), optional
         Public range that losses are clipped to.  With a range, values are compared instead of
-        following gradients.  There are two choices: among points that fill the bounds, then among
-        points around the chosen one, with as many evaluations as the steps have.  Use it where
-        gradients are useless: trees, zero-one losses, a few whole numbers.  :func:`dpfast.tune`
-        uses (0, 1) for boolean losses, and for ``metric="zero_one"`` of
-        :func:`dpfast.bayesopt.sklearn_losses`.
+        following gradients, with as many evaluations as the steps have.  Use it where gradients are
+        useless: trees, zero-one losses, a few whole numbers.  :func:`dpfast.tune` uses (0, 1) for
+        boolean losses, and for ``metric="zero_one"`` of :func:`dpfast.bayesopt.sklearn_losses`.
+    choices : int
+        Most choices by value: among points that fill the bounds, then among points around the last
+        choice, in a box of .4, .2 and .1 of each side.  Fewer where evaluations are few.
 
     Privacy
     -------
@@ -92,6 +93,7 @@ class SearchSettings:
     start: Any = None
     units: str = "box"
     loss_range: tuple[float, float] | None = None
+    choices: int = CHOICES
 
 
 class Settings(NamedTuple):
@@ -121,7 +123,7 @@ class Settings(NamedTuple):
     def describe(self) -> str:
         """Describe the settings in one line."""
         if self.loss_range is not None:
-            counts = " and ".join(map(str, self.choices))
+            counts = ", ".join(map(str, self.choices))
             return (
                 f"choice among {counts} points, loss_range={self.loss_range}, {self.schedule!r}, "
                 f"units={self.box.units}" + (f", {self.space!r}" if repr(self.space) else "")
@@ -167,7 +169,7 @@ def resolve_settings(
     loss_range = search.loss_range
     if loss_range is not None:
         loss_range = checked_range(loss_range)
-        choices = _choice_sizes(steps * batch)
+        choices = _choice_sizes(steps * batch, checked_count(search.choices, "choices"))
         steps, schedule = len(choices), Uniform()
     longest = DEFAULT_STEP * float(np.diff(space.box.search_bounds).min())
     return Settings(
@@ -217,10 +219,11 @@ def _resolve_batch(search: SearchSettings, d: int) -> tuple[int, float | None]:
     return batch, threshold
 
 
-def _choice_sizes(evaluations: int) -> tuple[int, ...]:
-    """Divide the evaluations between the first choice and the one around it."""
-    narrow = int(NARROW * evaluations)
-    return (evaluations - narrow, narrow) if narrow else (evaluations,)
+def _choice_sizes(evaluations: int, choices: int) -> tuple[int, ...]:
+    """Divide the evaluations between the first choice and those around it."""
+    later = min(choices, max(evaluations // MIN_POINTS, 1)) - 1
+    each = int((1.0 - FIRST) * evaluations / later) if later else 0
+    return (evaluations - later * each, *[each] * later)
 
 
 def default_batch(dimension: int) -> int:

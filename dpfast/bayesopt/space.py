@@ -217,8 +217,9 @@ class Space:
         offsets = width * (spread_unit(count, self.box.dimension) - 0.5) * (high - low)
         points = 0.5 * (low + high) + offsets
         if first is not None:
-            # points that fill the whole box are not centred on the first
-            middle = first if width < 1.0 else 0.5 * (low + high)
+            # the part lies in the box: as many points remain at its faces
+            half = 0.5 * width * (high - low)
+            middle = np.clip(first, low + half, high - half)
             points = np.vstack((first, middle + offsets[: count - 1]))
         rounded = np.array([self.snap(self.box.project(point)) for point in points])
         _, unique_rows = np.unique(rounded, axis=0, return_index=True)

@@ -42,6 +42,11 @@ PILOT, COMPARED = 0.22, 0.1
 #: clipped, their mean can have another direction.
 CLIP_QUANTILE = 0.95
 
+#: Standard deviations of noise between all records and the quantile that is asked for.  One answer
+#: in 3,000 is then led to powers of ten above all norms.  The clip of a search asks for its own
+#: quantile: of losses with a long tail, lower ones made its regret twice as large.
+CLEAR_SDS = 4.0
+
 #: The loss differences between end and start are clipped at this multiple of this quantile.
 DIFFERENCE_QUANTILE, CLIP_MULTIPLE = 0.95, 4.0
 
@@ -203,13 +208,20 @@ class WithPrivateClip(TunedLosses):
         return tuning._replace(privacy=guarantee._replace(genuine=tuning.privacy.genuine))
 
 
-def private_length(answers: Shares, share: float, mu: float) -> tuple[float, bool]:
+def clear_share(n: int, mu: float, share: float = 1.0) -> float:
+    """Return the share, or a lower one down to a half that noise can tell from all records."""
+    return min(share, max(0.5, 1.0 - CLEAR_SDS * share_receipt(n, mu).noise_scale))
+
+
+def private_length(
+    answers: Shares, share: float, mu: float, halvings: int = HALVINGS
+) -> tuple[float, bool]:
     """Find a quantile of the records' norms by noisy bisection.
 
     Returns the length, and False if it is the smallest possible one.
     """
     low, high = SMALLEST, LARGEST
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         middle = 0.5 * (low + high)
         if answers.excess(10.0**middle, share, mu).value[0] < 0.0:
             low = middle

@@ -24,6 +24,7 @@ from dpfast.bayesopt.tuned_losses import (
     BooleanLosses,
     TunedLosses,
     WithPrivateClip,
+    clear_share,
     private_length,
 )
 from dpfast.curator.blackbox.vectors import RecordValues
@@ -37,11 +38,6 @@ from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
-
-#: Standard deviations of noise between all records and the quantile that :func:`private_clip` asks
-#: for.  One in 3,000 answers is otherwise led to powers of ten above all norms.  A search asks for
-#: its own quantile: of losses with a long tail, lower ones made its regret twice as large.
-CLEAR_SDS = 4.0
 
 NO_CLIP = (
     "clip was not given, so it is 1: if many records' gradients are longer, a search may end worse "
@@ -66,18 +62,18 @@ def tune(
 ) -> Tuning:
     """Tune the parameters of a black box on sensitive validation records.
 
-    By default two searches share the total.  The first compares values at points that fill the
-    bounds, then near the best of them.  The second follows gradients from its answer (DP-GIBO).
-    The exponential mechanism then chooses one of both answers, or the start.  The range of losses
-    and the norm of gradients are estimated with a part of the total.  A `clip`, a `search` or a
-    `path` asks for one search alone.
+    By default values are compared: the exponential mechanism chooses among points that fill the
+    bounds, then in ever smaller boxes around its last choice.  Beyond three parameters there is one
+    choice, and a search that follows gradients from it (DP-GIBO).  Noisy mean differences from the
+    start end both: a clearly worse answer is replaced by the start, and one that is not clearly
+    better has a warning.  The range of losses and the norm of gradients are estimated with a part
+    of the total.  A `clip`, a `search` or a `path` asks for one search alone.
 
     DP-GIBO is algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025), corrected
     as listed in :mod:`dpfast.bayesopt`.  A surrogate Gaussian process turns each record's losses at
     a few points into a gradient.  The gradients are clipped, averaged and released with noise, and
     the parameters move along them.  Where losses have a public range (``loss_range`` of `search`,
-    or boolean losses), values alone are compared.  The exponential mechanism then chooses twice:
-    among points that fill the bounds, and among points around the first choice.
+    or boolean losses), values alone are compared in this range, with any number of parameters.
 
     Parameters
     ----------
@@ -95,8 +91,8 @@ def tune(
         :func:`dpfast.bayesopt.private_clip`.  One hundredth then pays for a comparison of the end
         with the start, with two more evaluations.  With a `path` the default is 1.
     progress : callable or bool, optional
-        True shows a bar.  A function is called with (steps paid for, steps); each of two choices
-        counts as half of the steps.  See :func:`dpfast.fit`.
+        True shows a bar.  A function is called with (steps paid for, steps); each choice
+        counts as an equal part of the steps.  See :func:`dpfast.fit`.
 
     Privacy
     -------
@@ -247,8 +243,7 @@ def private_clip(
             values.append(losses(point))
         pilot_search.add(batch)
         norms = values.norms(pilot_search.weights())
-        clear = max(0.5, 1.0 - CLEAR_SDS * norms.receipt(mu).noise_scale)
-        clip, nonzero = private_length(norms, min(share, clear), mu)
+        clip, nonzero = private_length(norms, clear_share(values.n, mu, share), mu)
         if not nonzero:  # a released number
             message = NO_GRADIENT.format(name="private_clip", clip=clip)
             warnings.warn(message, DpfastWarning, stacklevel=2)

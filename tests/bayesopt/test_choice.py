@@ -127,7 +127,7 @@ def test_losses_of_right_and_wrong_are_compared_by_value():
         progress=lambda *done: calls.append(done),
     )  # fmt: skip
     assert found.best_params["depth"] == 4
-    assert calls == [(0, 25), (12, 25), (25, 25)] and found.n_evaluations <= 75
+    assert calls == [(0, 25), (6, 25), (12, 25), (18, 25), (25, 25)] and found.n_evaluations <= 75
     assert sum(mu**2 for _, mu in found.privacy.entries) == pytest.approx(4.0, rel=1e-8)
     assert found.history["evaluations"].sum() == found.n_evaluations
     assert "choice by value" in found.summary() and found.warnings == ()
@@ -148,7 +148,7 @@ def test_a_search_by_value_with_a_path_resumes(tmp_path):
     assert first.steps_paid == 1
     found = dpfast.tune(wrong, BOUNDS, noise=dpfast.SeededNoise(1), **what)
     assert found.best_params["depth"] == 4
-    assert len(found.iterates) == 3 and found.lost_steps == 0
+    assert len(found.iterates) == 5 and found.lost_steps == 0
     with pytest.raises(BudgetExceeded):
         Tuner(BOUNDS, **what).ask()
 

@@ -22,11 +22,13 @@ def squares(n=2000, d=2):
     return lambda theta: ((X - theta) ** 2).sum(axis=1)
 
 
-def test_g8_the_parts_add_up_to_the_total():
+@pytest.mark.parametrize("d", [2, 4])  # values alone, and gradients after them
+def test_g8_the_parts_add_up_to_the_total(d):
     ledger = dpfast.Ledger(2.0)
     found = dpfast.tune(
-        squares(), BOX, privacy=0.5, n_records=2000, noise=dpfast.SeededNoise(0), ledger=ledger
-    )
+        squares(d=d), [(-2.0, 2.0)] * d, privacy=0.5, n_records=2000,
+        noise=dpfast.SeededNoise(0), ledger=ledger,
+    )  # fmt: skip
     assert [entry.spend for entry in ledger.entries] == [dpfast.GDP(0.5)]
     spent = sum(mu**2 for _, mu in found.privacy.entries)
     assert 0.999 * 0.25 < spent <= 0.25 and found.privacy.total == dpfast.GDP(0.5)
@@ -52,6 +54,22 @@ def test_g8_no_record_moves_more_than_a_share_of_lengths(rank):
     assert len(finite) == 3  # below, above, and no number at all
 
 
+def test_g8_regrets_are_functions_of_one_record():
+    """All triples of hostile values: other records keep their bits, and scores their steps."""
+    others = np.random.default_rng(0).normal(size=(3, 20))
+    scores, steps = [], RecordValues(20, dpfast.Ledger(9.0), dpfast.SeededNoise(0)).loss_grid(0, 2)
+    for triple in np.array(np.meshgrid(*[HOSTILE] * 3)).reshape(3, -1).T:
+        told = portfolio.regrets(np.column_stack([others, triple]))
+        assert np.array_equal(told[:, :20], portfolio.regrets(others))
+        assert not (told[:, 20] < 0.0)[np.isfinite(told[:, 20])].any()
+        values = RecordValues(20, dpfast.Ledger(9.0), dpfast.SeededNoise(0))
+        values.append(told[:, 1:], 3)
+        (release,) = watched(lambda v=values: v.choice(0, 0.0, 2.0, 1.0))
+        scores.append(release.value)
+    moved = np.max(scores, axis=0) - np.min(scores, axis=0)
+    assert (0.99 * steps[1] <= moved).all() and (moved <= steps[1]).all()
+
+
 def test_the_range_is_a_released_number():
     """One record with enormous losses does not move the range, as an exact maximum would."""
     losses = squares()
@@ -64,7 +82,7 @@ def test_the_range_is_a_released_number():
     made = []
     for own in (losses, with_one):
         found = dpfast.tune(own, BOX, privacy=1.0, n_records=2000, noise=dpfast.SeededNoise(0))
-        made.append(float(found.method.split("loss_range=(")[1].split(",")[0]))
+        made.append(float(found.method.split("loss_range=(0.0, ")[1].split(")")[0]))
     assert made[1] == pytest.approx(made[0], rel=0.1)
 
 
@@ -98,6 +116,32 @@ def test_what_is_found_is_near_the_least_or_the_start(mu):
             regrets.append((risk - risks.min()) / (middle - risks.min()))
             assert risk <= start + 0.02 * abs(middle), (name, seed)
         assert np.median(regrets) < 0.05, (name, regrets)
+
+
+def test_a_start_that_is_best_is_returned_or_doubted():
+    """With 40 records and a small budget every end is worse than this start: each call says so."""
+    X = np.random.default_rng(0).normal(size=(40, 1))
+    losses = lambda t: np.abs(X[:, 0] - t[0]) + 5.0 * abs(t[0])  # noqa: E731
+    for seed in range(5):
+        found = dpfast.tune(
+            losses, [(-1.0, 1.0)], privacy=0.1, n_records=40, noise=dpfast.SeededNoise(seed)
+        )
+        at_start = any("from that at the start" in said for said in found.warnings)
+        returned = any("start is returned" in said for said in found.warnings)
+        assert at_start != returned and (found.theta[0] == 0.0 or at_start)
+
+
+def test_a_start_that_is_clearly_better_is_returned(monkeypatch):
+    """A range that hides all differences sends the search astray; the comparison takes it back."""
+    monkeypatch.setattr(portfolio.RangedValues, "tell", _worst, raising=True)
+    found = dpfast.tune(
+        squares(), [(0.2, 1.2)] * 2, privacy=2.0, n_records=2000, noise=dpfast.SeededNoise(0)
+    )
+    assert (found.theta == 0.7).all() and any("start is returned" in s for s in found.warnings)
+
+
+def _worst(self, told):
+    return dpfast.bayesopt.Tuner.tell(self, 10.0 - told)
 
 
 def test_boolean_losses_and_options_ask_for_one_search():
@@ -155,8 +199,7 @@ def test_an_interrupt_has_what_was_paid_for():
 
 
 def test_parts_leave_nothing():
-    squares_of_parts = (
-        2.0 * portfolio.RANGE**2 + portfolio.VALUES**2 + portfolio.GRADIENTS**2
-        + portfolio.CHOICE**2
-    )  # fmt: skip
-    assert math.isclose(squares_of_parts, 1.0, rel_tol=1e-12)
+    common = portfolio.RANGE**2 + portfolio.CHOICE**2
+    assert math.isclose(common + portfolio.VALUES_ALONE**2, 1.0, rel_tol=1e-12)
+    follows = portfolio.VALUES**2 + portfolio.GRADIENTS**2
+    assert math.isclose(common + follows, 1.0, rel_tol=1e-12)

@@ -135,11 +135,20 @@ Proof.
 Qed.
 
 (* ---- G8: the parts of a search ---- *)
-Theorem G8_parts : forall mu, let choice := PORTFOLIO_CHOICE * (1 - ROUNDING_SUM) in
-  2 * (PORTFOLIO_RANGE * mu) ^ 2 + (PORTFOLIO_VALUES * mu) ^ 2 + (PORTFOLIO_GRADIENTS * mu) ^ 2 + (choice * mu) ^ 2 <= mu ^ 2.
+Theorem G8_parts : forall mu, let gradients := PORTFOLIO_GRADIENTS * (1 - ROUNDING_SUM) in
+  (PORTFOLIO_RANGE * mu) ^ 2 + (PORTFOLIO_CHOICE * mu) ^ 2 + (PORTFOLIO_VALUES * mu) ^ 2 + (gradients * mu) ^ 2 <= mu ^ 2.
 Proof.
-  intros mu choice.
-  assert (P : 2 * PORTFOLIO_RANGE ^ 2 + PORTFOLIO_VALUES ^ 2 + PORTFOLIO_GRADIENTS ^ 2 + choice ^ 2 <= 1).
-  { unfold choice, PORTFOLIO_RANGE, PORTFOLIO_VALUES, PORTFOLIO_GRADIENTS, PORTFOLIO_CHOICE, ROUNDING_SUM. lra. }
+  intros mu gradients.
+  assert (P : PORTFOLIO_RANGE ^ 2 + PORTFOLIO_CHOICE ^ 2 + PORTFOLIO_VALUES ^ 2 + gradients ^ 2 <= 1).
+  { unfold gradients, PORTFOLIO_RANGE, PORTFOLIO_CHOICE, PORTFOLIO_VALUES, PORTFOLIO_GRADIENTS, ROUNDING_SUM. lra. }
+  pose proof (pow2_ge_0 mu). nra.
+Qed.
+
+Theorem G8_values_alone : forall mu, let values := PORTFOLIO_VALUES_ALONE * (1 - ROUNDING_SUM) in
+  (PORTFOLIO_RANGE * mu) ^ 2 + (PORTFOLIO_CHOICE * mu) ^ 2 + (values * mu) ^ 2 <= mu ^ 2.
+Proof.
+  intros mu values.
+  assert (P : PORTFOLIO_RANGE ^ 2 + PORTFOLIO_CHOICE ^ 2 + values ^ 2 <= 1).
+  { unfold values, PORTFOLIO_RANGE, PORTFOLIO_CHOICE, PORTFOLIO_VALUES_ALONE, ROUNDING_SUM. lra. }
   pose proof (pow2_ge_0 mu). nra.
 Qed.

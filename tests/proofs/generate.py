@@ -64,7 +64,7 @@ RENAMED = [
     (scaling, "SQUARE_WEIGHT", "SCALING_SQUARE_WEIGHT"),
     *(
         (portfolio, name, f"PORTFOLIO_{name}")
-        for name in ("RANGE", "VALUES", "GRADIENTS", "CHOICE")
+        for name in ("RANGE", "CHOICE", "VALUES_ALONE", "VALUES", "GRADIENTS")
     ),
 ]
 

@@ -109,7 +109,7 @@ PLANTED = [
     ("sensitivity", "_UP", 1.0 - 2.0**-50, "Sums"),
     ("sensitivity", "JOINT_MARGIN", 2.99, "Sums"),
     ("mechanisms", "GRID_COST", 1.6518e-06, "Joint"),
-    ("portfolio", "CHOICE", 0.4, "Ledger"),
+    ("portfolio", "CHOICE", 0.26, "Ledger"),
     ("release", "HELD_CELLS", 1 << 25, "Release"),
     ("tables", "_WEIGHT_SQUARE", 0.2501, "Persons"),
 ]

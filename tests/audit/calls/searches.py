@@ -42,8 +42,9 @@ def searches() -> Iterator[Example]:
         yield Example("dpfast.bayesopt.tuning.private_clip", label, clip, False, GDP(1.0))
     choice = partial(_choice, n)
     yield Example("dpfast.bayesopt.tuning.private_choice", "of three", choice, False, GDP(1.0))
-    portfolio = partial(_portfolio, n)
-    yield Example("dpfast.bayesopt.tuning.tune", "by default", portfolio, False, GDP(1.0))
+    for label, halves in (("by default", 1), ("by default, four parameters", 2)):
+        portfolio = partial(_portfolio, n, halves)
+        yield Example("dpfast.bayesopt.tuning.tune", label, portfolio, False, GDP(1.0))
     tell = "dpfast.bayesopt.tuner.Tuner.tell"
     yield Example(tell, "two steps", _ask_and_tell, False, GDP(1.0))
     room = "dpfast.curator.blackbox.vectors.RecordValues"
@@ -81,10 +82,12 @@ def _tune(options: dict[str, Any], data: Any) -> Any:
     return found, found.summary(), found.to_dict(), repr(found)
 
 
-def _portfolio(options: dict[str, Any], data: Any) -> Any:
+def _portfolio(options: dict[str, Any], halves: int, data: Any) -> Any:
+    """Tune sums of pairs of parameters; beyond three, gradients follow the comparison of values."""
     from dpfast.bayesopt import tune
 
-    found = tune(partial(_planes, data), [(-2.0, 2.0)] * 2, privacy=GDP(1.0), steps=8, **options)
+    losses = lambda theta: _planes(data, theta.reshape(halves, 2).sum(axis=0))  # noqa: E731
+    found = tune(losses, [(-2.0, 2.0)] * 2 * halves, privacy=GDP(1.0), steps=8, **options)
     return found, found.summary(), found.to_dict(), repr(found)
 
 
