@@ -96,6 +96,14 @@ def _is_public(name: str, package: str) -> bool:
     return f'"{name}"' in public.partition("]")[0] if listed else f"\ndef {name}(" in text
 
 
+def _is_module(name: str, file: str) -> bool:
+    """Tell whether a name is of a file or a folder beside a package's ``__init__.py``."""
+    from os.path import dirname, exists, join
+
+    path = join(dirname(file), name)
+    return exists(f"{path}.py") or exists(path)
+
+
 def missing(package: str, public: "list[str]") -> "Callable[[str], object]":
     """Make the ``__getattr__`` of a package that loads its names at once: it says what to type."""
 
@@ -131,7 +139,9 @@ def attach_stub(
         special = name[:2] == "__"
         origin = None if special else stub_of(file).homes.get(name)
         if origin is None:
-            end = "" if special else hint(name, package, stub_of(file).public)
+            # `from package import module` asks for the attribute before it loads the module
+            internal = special or _is_module(name, file)
+            end = "" if internal else hint(name, package, stub_of(file).public)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{end}")
         from importlib import import_module  # with the first name, not with the package
 

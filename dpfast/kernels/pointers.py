@@ -1,17 +1,17 @@
 """The kernel of linear algebra, loaded with SciPy's pointers to BLAS and LAPACK alone.
 
-Import this module before any other that uses the kernel: the package of the pointers takes half of
-the time of a first fit.
+Import this module before any other that uses the kernel: the package of the pointers takes longer
+than all other imports of a first fit.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
-from pathlib import Path
 
 #: SciPy's modules of pointers to BLAS and LAPACK, which ``dpfast.kernels.linalg`` reads.
 POINTERS = ("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack")
@@ -23,24 +23,35 @@ def pointers_alone() -> Iterator[None]:
 
     Afterwards they are forgotten: a later import of the package loads and binds them as usual.
     """
-    loaded = []
+    loaded: list[str] = []
     if "scipy.linalg" not in sys.modules:
-        import scipy
-
-        folders = [str(Path(folder) / "linalg") for folder in scipy.__path__]
-        for name in POINTERS:
-            with suppress(Exception):  # then the kernel imports the package
-                spec = PathFinder.find_spec(name, folders)
-                assert spec is not None and spec.loader is not None
-                module = module_from_spec(spec)
-                sys.modules[name] = module
-                loaded.append(name)
-                spec.loader.exec_module(module)
+        try:
+            _load(loaded)
+        except Exception:  # then the kernel imports the package
+            _forget(loaded)
     try:
         yield
     finally:
-        for name in loaded:
-            sys.modules.pop(name, None)
+        _forget(loaded)
+
+
+def _load(loaded: list[str]) -> None:
+    """Load the modules from their files, and note their names."""
+    import scipy
+
+    folders = [os.path.join(folder, "linalg") for folder in scipy.__path__]
+    for name in POINTERS:
+        spec = PathFinder.find_spec(name, folders)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = module = module_from_spec(spec)
+        loaded.append(name)
+        spec.loader.exec_module(module)
+
+
+def _forget(loaded: list[str]) -> None:
+    for name in loaded:
+        sys.modules.pop(name, None)
+    loaded.clear()
 
 
 with pointers_alone():

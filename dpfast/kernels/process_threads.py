@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from dpfast.errors import InvalidInput, described
 
@@ -39,40 +38,37 @@ def _well_formed(text: str) -> bool:
 
 def quota_threads(root: str = "/") -> int:
     """Read the CPU quota of this process's control groups, rounded up; 0 without a limit."""
-    limits = [limit for folder in _groups(Path(root)) if (limit := _limit(folder)) > 0.0]
+    limits = [limit for folder in _groups(root) if (limit := _limit(folder)) > 0.0]
     return math.ceil(min(limits)) if min(limits, default=math.inf) <= MOST_THREADS else 0
 
 
-def _groups(root: Path) -> Iterator[Path]:
+def _groups(root: str) -> Iterator[str]:
     """Yield folders that may hold a limit of this process, innermost first."""
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in _text(os.path.join(root, "proc/self/cgroup")).splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers and "cpu" not in controllers.split(","):
             continue
+        names = path.strip("/").split("/")
         for mount in {controllers, "cpu"} if controllers else {"", "unified"}:
-            top = root / "sys/fs/cgroup" / mount
-            folder = top / path.strip("/")
-            while True:
-                yield folder
-                if folder == top or top not in folder.parents:
-                    break
-                folder = folder.parent
+            for depth in range(len(names), -1, -1):
+                yield os.path.join(root, "sys/fs/cgroup", mount, *names[:depth])
 
 
-def _limit(folder: Path) -> float:
+def _limit(folder: str) -> float:
     """Read the CPU quota of one group; 0 if there is none or it cannot be read."""
-    quota, period = (*_text(folder / "cpu.max").split(), "", "")[:2]
+    quota, period = (*_text(os.path.join(folder, "cpu.max")).split(), "", "")[:2]
     if not quota:
-        quota = _text(folder / "cpu.cfs_quota_us")
-        period = _text(folder / "cpu.cfs_period_us")
+        quota = _text(os.path.join(folder, "cpu.cfs_quota_us"))
+        period = _text(os.path.join(folder, "cpu.cfs_period_us"))
     try:
         return float(quota) / float(period)  # "max", -1: without a limit
     except (ValueError, ZeroDivisionError):
         return 0.0
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().strip()
     except OSError:
         return ""

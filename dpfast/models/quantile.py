@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,8 @@ from dpfast.arguments import Array, check_constant, positive, real_array, whole_
 from dpfast.errors import InvalidInput, described, understood
 from dpfast.models.losses import FAR, NEAR, Loss
 
-NORMAL = NormalDist()
+if TYPE_CHECKING:
+    from statistics import NormalDist
 
 #: Bandwidth of the median where the number of records is not known, in units of the scale.
 MEDIAN_BANDWIDTH = 0.2
@@ -56,7 +57,15 @@ def rule_of_bandwidth(tau: float, n: int, p: int, mu: float | None = None) -> fl
 
 def _density(tau: float) -> float:
     """Return the standard normal density at its tau-quantile, at least 0.01."""
-    return max(NORMAL.pdf(NORMAL.inv_cdf(tau)), 0.01)
+    normal = _normal()
+    return max(normal.pdf(normal.inv_cdf(tau)), 0.01)
+
+
+def _normal() -> NormalDist:
+    """Return the standard normal distribution."""
+    from statistics import NormalDist  # with the first quantile: it takes as long as ten modules
+
+    return NormalDist()
 
 
 @understood
@@ -148,7 +157,7 @@ class Quantile(Loss):
             self.coupling, self.majorizer_coupling = "one-minus-square", "log-cosh-majorizer"
         else:
             self.coupling, self.majorizer_coupling = "logistic", "logistic-majorizer"
-        self.mean_curvature, self.level_shift = _density(self.h), NORMAL.inv_cdf(self.h)
+        self.mean_curvature, self.level_shift = _density(self.h), _normal().inv_cdf(self.h)
         self.peakedness = max(1.0, 0.25 / self.c / self.mean_curvature)
 
     @property

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.indicators import contrasts
 from dpfast.fit_requests.request import FitRequest
-from dpfast.regression.centred_powers import basis_of_terms
 from dpfast.scaling.private import levels_of
 from dpfast.scaling.standardized import Standardized
 
@@ -39,6 +37,8 @@ def design_basis(
     if scales is None or not estimated.any():
         return None
     if request.fit_intercept and request.terms is not None:
+        from dpfast.regression.centred_powers import basis_of_terms
+
         basis = basis_of_terms(request.terms, *scales, estimated[1:])
         basis = basis if units is None else with_contrasts(request, basis, units)
     if basis is None and not estimated.all():
@@ -69,6 +69,8 @@ def with_contrasts(request: FitRequest, basis: Array | None, units: Standardized
     for levels in levels_of(request):
         if not levels.spans_all or levels.levels < 3:
             continue
+        from dpfast.data.indicators import contrasts
+
         if basis is None:
             basis = np.eye(request.dimension)
         columns = slice(levels.places.start, levels.places.stop)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpfast.curator.scaling.columns import Columns
-from dpfast.data.indicators import DeclaredLevels, declared_levels
 from dpfast.data.scaling.units import ReleasedScales, released_coding
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.fit_requests.planned_run import Analysis, Progress
@@ -28,6 +27,9 @@ from dpfast.scaling.search import COUNTS, ScaleSearch
 from dpfast.scaling.standardized import CODED_ALREADY, Standardized
 from dpfast.solvers.pcn.plan import LARGEST
 from dpfast.solvers.pcn.precondition import DETECTED_SDS
+
+if TYPE_CHECKING:
+    from dpfast.data.indicators import DeclaredLevels
 
 #: Standard deviations of its noise by which a count must exceed zero for a warning.
 WARNING_SDS = 4.0
@@ -255,6 +257,8 @@ def levels_of(request: FitRequest) -> list[DeclaredLevels]:
     terms = request.terms
     if terms is None or request.within:  # differences from a person's mean are no indicators
         return []
+    from dpfast.data.indicators import declared_levels
+
     levels, n_columns = declared_levels(terms)
     return levels if n_columns == request.n_covariates else []
 

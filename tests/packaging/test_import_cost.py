@@ -63,6 +63,30 @@ def test_a_default_fit_loads_pointers_of_scipy_alone():
     assert "scipy.linalg.cython_blas" in loaded_by("import scipy.linalg" + DEFAULT)
 
 
+def test_a_default_fit_of_arrays_loads_no_modules_of_tables_and_no_hints():
+    loaded = loaded_by(DEFAULT)
+    tables = {"arithmetic", "columns", "indicators", "schema", "formula"}
+    assert not {f"dpfast.data.{name}" for name in tables} & loaded
+    # `from package import module` once wrote the hint of a name that the package lacks
+    assert not {"dpfast.hints", "difflib", "pathlib", "statistics"} & loaded - loaded_by(
+        "import numpy.random, scipy"
+    )
+
+
+def test_without_files_of_pointers_their_package_is_loaded():
+    script = """
+import sys
+from importlib.machinery import ExtensionFileLoader
+load = ExtensionFileLoader.exec_module
+def failing(self, module):
+    if module.__name__ == "scipy.linalg.cython_lapack" and "scipy.linalg" not in sys.modules:
+        raise ImportError("as where a library of SciPy is found by its package only")
+    load(self, module)
+ExtensionFileLoader.exec_module = failing
+"""
+    assert "scipy.linalg" in loaded_by(script + DEFAULT)
+
+
 def test_command_line_help_needs_no_numpy():
     loaded = loaded_by("import dpfast.cli; dpfast.cli.make_parser().format_help()")
     assert "numpy" not in loaded
