@@ -142,7 +142,12 @@ def _reader(table: Any) -> tuple[list[Any], Callable[[int], Any]] | None:
     if origin == "polars" and kind == "LazyFrame":
         raise InvalidInput("a lazy data frame holds no records yet. Call .collect() first.")
     if origin == "pandas" and hasattr(table, "iloc") and getattr(table, "ndim", 0) == 2:
-        return list(table.columns), lambda j: table.iloc[:, j]
+        labels = list(table.columns)
+        by_name = table.columns.nlevels == 1 and table.columns.is_unique  # faster than by place
+        return (
+            labels,
+            lambda j: table[labels[j]] if by_name and type(labels[j]) is str else table.iloc[:, j],
+        )
     if origin == "polars" and hasattr(table, "get_columns"):
         return list(table.columns), table.to_series
     if origin == "pyarrow" and hasattr(table, "column_names"):

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 
 def encoded(coding: Coding, table: Any, needed: list[str]) -> Encoded:
     """Encode a table as the columns of a design: values, names and bounds."""
-    absent = [name for name in needed if name not in column_names(table)]
+    present = column_names(table)
+    absent = [name for name in needed if name not in present]
     if absent:
         raise InvalidInput(
             f"the table has no column {', '.join(map(repr, absent))}; needed are {needed}, in "
             f"any order, in the units of the fit{', or an array of these' * coding.arrays}."
         )
-    n_rows = {_length(column(table, name), name) for name in needed}
+    columns = {name: column(table, name) for name in needed}
+    n_rows = {_length(values, name) for name, values in columns.items()}
     if len(n_rows) > 1:
         raise InvalidInput(f"the columns have different lengths: {sorted(n_rows)}.")
     parts = [
-        _product([factor.encode(table, coding.columns) for factor in term]) for term in coding.terms
+        _product([factor.encode(columns, coding.columns) for factor in term])
+        for term in coding.terms
     ]
     return (
         _side_by_side([values for values, _, _ in parts]),

@@ -85,6 +85,8 @@ def _levels(factor: Any, terms: Coding) -> int:
 
 def _width(factor: Any, terms: Coding, empty: Any) -> int:
     """Return the number of columns that a factor stands for."""
-    if isinstance(factor, Arithmetic):
+    if isinstance(factor, Arithmetic) or (
+        isinstance(factor, Main) and not isinstance(terms.columns[factor.name], Categorical)
+    ):
         return 1
     return len(factor.encode(empty, terms.columns)[1])
