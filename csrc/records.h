@@ -219,6 +219,8 @@ typedef struct {
     records_plan plan;
     const records_view *view; /* or NULL; with a view data.q is the length of its rows */
     const double *map, *back; /* its matrices, rows zero-padded to `width` */
+    /* How many of the first entries of their columns are zero, without the constant's. */
+    const size_t *map_zeros, *back_zeros;
     /* Its centres and inverses for rows, and the length of either: what comes after the columns is
      * zero, or where there is no map the constant and then zeros. */
     const double *units;

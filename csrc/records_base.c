@@ -264,6 +264,16 @@ static void pad_rows(const double *from, size_t rows, size_t p, size_t width, in
     }
 }
 
+/* Count the zeros that each column of a matrix begins with. */
+static void count_zeros(const double *matrix, size_t rows, size_t width, size_t *zeros)
+{
+    for (size_t j = 0; j < width; j++)
+        zeros[j] = rows;
+    for (size_t i = rows; i-- > 0;)
+        for (size_t j = 0; j < width; j++)
+            zeros[j] = matrix[i * width + j] != 0.0 ? i : zeros[j];
+}
+
 /* Whether the last entry of a row, inside, is the constant. */
 static int constant_is_last(const records_task *task)
 {
@@ -277,6 +287,7 @@ static void lay_out_view(records_task *task, double *room)
     size_t p = view->p, q = view->q, width = task->width;
     double *map = room + 3 * width, *back = map + (view->matrix ? q + 1 : 0) * width;
     double *units = back + (view->back ? p : 0) * width;
+    size_t *zeros = (size_t *)(units + 2 * task->unit_width);
     int last = constant_is_last(task);
     memset(room, 0, 3 * width * sizeof(double)); /* what is seen is there already */
     pad_rows(view->centre, 1, q, task->unit_width, 0, units);
@@ -285,14 +296,20 @@ static void lay_out_view(records_task *task, double *room)
         units[q] = -1.0, units[task->unit_width + q] = 1.0;
     pad_rows(view->theta, p, 1, 1, last, room + width);
     pad_rows(view->back ? view->far_theta : view->theta, p, 1, 1, last, room + 2 * width);
-    if (view->matrix)
+    if (view->matrix) {
         pad_rows(view->matrix, q + 1, p, width, 0, map);
-    if (view->back)
+        count_zeros(map + width, q, width, zeros);
+    }
+    if (view->back) {
         pad_rows(view->back, p, p, width, last, back);
+        count_zeros(back, p, width, zeros + width);
+    }
     task->theta_new = room + width;
     task->theta_step = room + 2 * width;
     task->map = map;
     task->back = back;
+    task->map_zeros = zeros;
+    task->back_zeros = zeros + width;
     task->units = units;
 }
 
@@ -354,7 +371,8 @@ static void *run(records_job *job, const records_model *model, const records_dat
 
     size_t thetas = 3 * task->width;
     size_t map_rows = view ? (view->matrix ? view->q + 1 : 0) + (view->back ? view->p : 0) : 0;
-    size_t maps = map_rows * task->width + 2 * task->unit_width;
+    size_t zeros = view ? 2 * task->width : 0; /* as wide as doubles, or less */
+    size_t maps = map_rows * task->width + 2 * task->unit_width + zeros;
     size_t doubles = thetas + maps + (size_t)threads * task->scratch_doubles +
                      task->plan.n_chunks * task->sum_doubles;
     void *memory = malloc((doubles + 8) * sizeof(double));

@@ -49,13 +49,12 @@ static INLINE vd group_in_units(const double *x, ptrdiff_t step, size_t q, const
 }
 
 /* How many rows of a map begin with zeros in these columns: of a triangular one half of them. */
-static size_t zero_rows(const double *map, size_t q, size_t width, size_t columns)
+static size_t zero_rows(const size_t *zeros, size_t columns)
 {
-    for (size_t j = 0; j < q; j++, map += width)
-        for (size_t i = 0; i < columns; i++)
-            if (map[i] != 0.0)
-                return j;
-    return q;
+    size_t rows = zeros[0];
+    for (size_t i = 1; i < columns; i++)
+        rows = zeros[i] < rows ? zeros[i] : rows;
+    return rows;
 }
 
 /* `count` columns of (1, z) W for some groups of z, their products with theta and with themselves;

@@ -63,7 +63,7 @@ static void view_columns(block *b, const char *x)
     const double *map = task->map + task->width;
     size_t begins[RECORDS_COLUMNAR / MAP_COLUMNS];
     for (size_t i = 0, n = 0; i < p; i += MAP_COLUMNS)
-        begins[n++] = zero_rows(map + i, q, task->width, p - i < MAP_COLUMNS ? p - i : MAP_COLUMNS);
+        begins[n++] = zero_rows(task->map_zeros + i, p - i < MAP_COLUMNS ? p - i : MAP_COLUMNS);
     for (size_t g = 0, some; g < groups; g += some) {
         some = groups - g < 2 ? 1 : 2;
         for (size_t k = 0; k < some; k++) {
@@ -184,11 +184,11 @@ static INLINE void map_rows_of(const double *const *z, size_t q, size_t begin, c
 
 /* Rows of length q, `apart` doubles apart, times a map, into rows of `width`. */
 static void map_rows(const double *z, ptrdiff_t stride, size_t rows, size_t q, const double *first,
-                     const double *map, size_t width, double *out)
+                     const double *map, const size_t *zeros, size_t width, double *out)
 {
     for (size_t j = 0; j < width; j += 2 * L) {
         size_t columns = width - j < 2 * L ? width - j : 2 * L;
-        size_t begin = zero_rows(map + j, q, width, columns);
+        size_t begin = zero_rows(zeros + j, columns);
         const double *start = first ? first + j : NULL;
         for (size_t i = 0; i < rows; i += 4) {
             const double *from[4];
@@ -272,7 +272,7 @@ static void view_rows(block *b, const char *x)
                                z + i * task->unit_width);
     if (view->matrix)
         map_rows(b->own, (ptrdiff_t)task->unit_width, b->rows, q, task->map,
-                 task->map + task->width, task->width, b->gathered);
+                 task->map + task->width, task->map_zeros, task->width, b->gathered);
     b->x = b->gathered;
     b->step = (ptrdiff_t)task->width;
     size_t lines = lines_left(b, b->rows);
@@ -298,7 +298,7 @@ static void far_products(block *b, double *dots, double *norms)
     }
     block turned = *b;
     double *unused = b->q;
-    map_rows(b->x, b->step, b->rows, p, NULL, task->back, width, b->columns);
+    map_rows(b->x, b->step, b->rows, p, NULL, task->back, task->back_zeros, width, b->columns);
     turned.x = b->columns;
     row_products(&turned, task->theta_step, b->ahead, 0, unused, norms);
     row_products(b, task->theta_step, b->ahead, 0, dots, unused);
