@@ -372,7 +372,10 @@ def test_a_search_without_a_clip_buys_one_and_ends_where_losses_are_least(mu):
     found = dpfast.tune(
         losses, bounds, privacy=mu, n_records=3000, ledger=ledger, noise=dpfast.SeededNoise(0)
     )
-    assert losses(found.parameters).mean() < 0.47 and found.warnings == ()
+    assert losses(found.parameters).mean() < 0.47
+    # the gain of .03 is below two standard deviations of the comparison with the start at mu = .3
+    doubts = ["may be no better" in said for said in found.warnings]
+    assert doubts == ([True] if mu < 1.0 else [])
     assert [entry.spend.mu for entry in ledger.entries] == [mu]
     spent = sum(each**2 for _, each in found.privacy.entries)
     assert 0.99 * mu**2 < spent <= mu**2
