@@ -62,6 +62,7 @@ QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "gradient change": ("search", ("K2", "K4", "K6")),
     "gradient norm": ("search", ("K3", "K4", "K6")),
     "gradient lengths": ("search", ("K4", "K6", "K7")),
+    "gradient directions": ("search", ("K4", "K6", "K9")),
     "loss change": ("search", ("K8",)),
     "selection": ("search", ("K4", "K5")),
     "certificate": ("release", ("R2", "R3", "R5")),

@@ -269,7 +269,8 @@ class _Minimisation(Analysis[Minimum]):
         path: Path = self._algorithm.run(self.descent_curator, *self._arguments, report)
         params = self.selected(path, self._select, selection)
         if self._check:
-            path.remarks += _no_gain(self.curator, params, self._start, self._check, path.longest)
+            curator = self.curator.with_scales(path.scales)
+            path.remarks += _no_gain(curator, params, self._start, self._check, path.longest)
         return params, path
 
     def reserve_for_check(self) -> float:

@@ -73,6 +73,9 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.nonconvex.gradients.GradientCurator.keeping": (
         "the same curator, which says that less is left"
     ),
+    "dpfast.curator.nonconvex.gradients.GradientCurator.with_scales": (
+        "the same curator, which multiplies gradients by released numbers"
+    ),
     "dpfast.curator.nonconvex.gradients.GradientCurator.check": "public constants only",
     "dpfast.curator.nonconvex.gradients.GradientCurator.can_clip": "whose gradients they are",
     "dpfast.curator.nonconvex.gradients.GradientCurator.remaining": (

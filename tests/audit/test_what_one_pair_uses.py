@@ -117,7 +117,8 @@ PATHS: dict[str, tuple[Callable[[Any], Any], tuple[Any, Any], float]] = {
         ({"x": -4.0, "y": -6.0, "g": "b"}, {"x": -2.0, "y": 6.0, "g": "b"}),
         0.92,
     ),
-    "minimize, own gradients": (minimum(OWN), at_peak(100.0), 0.95),
+    # no pair uses the lengths and directions of gradients together with the gradients: a tenth
+    "minimize, own gradients": (minimum(OWN), at_peak(100.0), 0.94),
     "minimize, tukey": (minimum(redescending("tukey")), at_peak(2.0952), 0.9),
     "minimize, cauchy": (minimum(redescending("cauchy")), at_peak(2.385), 0.92),
 }

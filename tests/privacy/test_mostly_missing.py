@@ -127,6 +127,7 @@ MEANS: dict[str, Callable[[Any, Any], Any]] = {
     "users' lengths": lambda X, y: slopes(X, y, own=True).gradient_norm_histogram(
         THETA, np.array([0.1, 0.5, 0.9]), 0.5
     ),
+    "users' directions": lambda X, y: slopes(X, y, own=True).gradient_directions(THETA, 0.5),
     "loss change": lambda X, y: slopes(X, y).loss_change(THETA, OTHER, 0.5),
     "users' loss change": lambda X, y: slopes(X, y, own=True).loss_change(THETA, OTHER, 0.5, 0.1),
     "users' norm": lambda X, y: slopes(X, y, own=True).gradient_norm(THETA, 0.5),

@@ -249,6 +249,7 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
         ZCDP,
         lambda desk: desk.users().gradient_norm_histogram(THETA, np.array([0.1, 1.0]), 0.5),
     ),
+    "users' directions": (ZCDP, lambda desk: desk.users().gradient_directions(THETA, 0.5)),
     "loss change": (ZCDP, lambda desk: desk.gradients().loss_change(THETA, -THETA, 0.5)),
     "users' loss change": (ZCDP, lambda desk: desk.users().loss_change(THETA, -THETA, 0.5, 0.1)),
     "users' clipped gradient": (ZCDP, lambda desk: desk.users().gradient(THETA, 0.5, 0.1)),

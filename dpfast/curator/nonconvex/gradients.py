@@ -36,7 +36,7 @@ from dpfast.privacy.nonconvex.sensitivity import (
     norm_steps,
 )
 from dpfast.privacy.rounding import ROUNDING_PRODUCT, ROUNDING_SUM
-from dpfast.privacy.sensitivity import histogram
+from dpfast.privacy.sensitivity import histogram, mean_rank_one
 
 Array = NDArray[np.float64]
 
@@ -68,6 +68,7 @@ class GradientCurator:
         self._threads = threads
         self._kernel: RecordKernel | None = None
         self._reserved = 0.0
+        self._scales: Array | None = None
         if isinstance(objective, Objective):
             refuse_free_scale(objective, "a curator of gradients")
             self.lipschitz = objective.score_bound
@@ -90,6 +91,15 @@ class GradientCurator:
         copied._reserved = rho
         return copied
 
+    def with_scales(self, scales: Array | None) -> GradientCurator:
+        """Copy the curator; gradients are multiplied by ``scales`` before they are clipped.
+
+        Scales are public, or were released; of users' gradients only.
+        """
+        copied = copy.copy(self)
+        copied._scales = scales
+        return copied
+
     def check(self, rho: float) -> None:
         """Refuse a budget that is too small to release one gradient; from public numbers."""
         self._gradient_receipt(_mu(rho))
@@ -107,15 +117,18 @@ class GradientCurator:
     def gradient(self, theta: Array, rho: float, clip: float | None = None) -> Answer:
         """Release the mean of the gradients, each clipped to ``lipschitz``, or to ``clip`` if less.
 
-        A clip is public, or was released; of users' gradients only.
+        A clip is public, or was released; of users' gradients only.  With scales the gradient is
+        that of the loss as a function of the parameters divided by them.
 
         ``sqrt(2 rho)``-GDP, hence rho-zCDP (claims K1 and K7 of PROOFS-nonconvex.md).
         """
         mu = _mu(rho)
-        if clip is None or not clip < self.lipschitz:
+        if self._scales is None and (clip is None or not clip < self.lipschitz):
             receipt, limit = self._gradient_receipt(mu), None
         else:
-            limit = self._checked_clip(clip)
+            limit = self._checked_clip(
+                min(self.lipschitz if clip is None else clip, self.lipschitz)
+            )
             sensitivity = mean_gradient(limit, self.n, depth=self._depth())
             receipt = gaussian_receipt("gradient", "K7", mu, sensitivity, limit, self.dimension)
         self.ledger.charge(GDP(mu), receipt.query)
@@ -128,8 +141,23 @@ class GradientCurator:
         mu = _mu(rho)
         receipt = gaussian_receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))
         self.ledger.charge(GDP(mu), receipt.query)
-        shares = self._rows.norm_histogram(theta, edges) / self.n
+        shares = self._rows.norm_histogram(theta, edges, self._scales) / self.n
         return release_with_noise(self._noise, (receipt.query, mu, theta, edges), receipt, shares)
+
+    def gradient_directions(self, theta: Array, rho: float) -> Answer:
+        """Release the mean squared entries of the gradients divided by their norms (claim K9).
+
+        They are the diagonal of the spatial sign covariance matrix.
+        """
+        self._checked_clip(1.0)
+        mu = _mu(rho)
+        sensitivity = mean_rank_one(1.0, self.n, self.dimension, depth=self._depth(), alone=True)
+        receipt = gaussian_receipt(
+            "gradient directions", "K9", mu, sensitivity, 1.0, self.dimension
+        )
+        self.ledger.charge(GDP(mu), receipt.query)
+        value = self._rows.squared_directions(theta) / self.n
+        return release_with_noise(self._noise, (receipt.query, mu, theta), receipt, value)
 
     def _checked_clip(self, clip: float) -> float:
         if not self.can_clip:
@@ -170,7 +198,7 @@ class GradientCurator:
         """
         mu = _mu(rho)
         limit = None if clip is None or not clip < self.lipschitz else self._checked_clip(clip)
-        line = new - old
+        line = new - old if self._scales is None else (new - old) / self._scales
         bound = (self.lipschitz if limit is None else limit) * public_length(line) * (1.0 + 1e-12)
         if not 0.0 < bound < math.inf:
             raise InvalidInput("new and old must be two different points at a finite distance.")
@@ -181,7 +209,7 @@ class GradientCurator:
         self.ledger.charge(GDP(mu), receipt.query)
         mean = np.zeros(self.dimension)
         for node, weight in zip(NODES, WEIGHTS, strict=True):
-            mean = mean + weight * self._gradient(old + node * line, limit)
+            mean = mean + weight * self._gradient(old + node * (new - old), limit)
         value = np.array([float(mean @ line)])
         return release_with_noise(self._noise, (receipt.query, mu, new, old, limit), receipt, value)
 
@@ -229,7 +257,7 @@ class GradientCurator:
 
     def _gradient(self, theta: Array, limit: float | None = None) -> Array:
         if self._kernel is None:
-            return self._rows.gradient(theta, float(self.n), limit)
+            return self._rows.gradient(theta, float(self.n), limit, self._scales)
         sums, n = self._kernel.sums, float(self.n)
         gradient: Array = self._records.total(sums, theta, GRADIENT, n, self._threads)[0]
         return gradient

@@ -73,18 +73,36 @@ class RecordGradients:
         n_blocks = int(sum([-(-size // rows) for size in self._records.block_sizes]))
         return int(min(rows, self._records.n) + n_blocks + 8)
 
-    def gradient(self, theta: Array, divisor: float, limit: float | None = None) -> Array:
-        """Sum of the gradients, each clipped to ``limit`` (default: as declared), / divisor."""
+    def gradient(
+        self,
+        theta: Array,
+        divisor: float,
+        limit: float | None = None,
+        scales: Array | None = None,
+    ) -> Array:
+        """Sum of the gradients times ``scales``, each clipped to ``limit``, / divisor.
+
+        The limit is at most the declared bound, which is the default.
+        """
         total = np.zeros(self._objective.dimension)
         for X, y in self._blocks():
-            total += self._clipped(theta, X, y, limit).sum(axis=0)
+            total += self._clipped(theta, X, y, limit, scales).sum(axis=0)
         return total / divisor
 
-    def norm_histogram(self, theta: Array, edges: Array) -> Array:
+    def squared_directions(self, theta: Array) -> Array:
+        """Sum the squared entries of the gradients, each divided by its norm."""
+        total = np.zeros(self._objective.dimension)
+        for X, y in self._blocks():
+            squares = _normalise_rows(self._clipped(theta, X, y))[0] ** 2
+            norms = squares.sum(axis=1)
+            total += (squares / np.where(norms > 0.0, norms, 1.0)[:, None]).sum(axis=0)
+        return total
+
+    def norm_histogram(self, theta: Array, edges: Array, scales: Array | None = None) -> Array:
         """Count records by the norm of their gradient, one cell for each edge."""
         counts = np.zeros(len(edges))
         for X, y in self._blocks():
-            rows = self._clipped(theta, X, y)
+            rows = self._clipped(theta, X, y, None, scales)
             norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
             cells = np.searchsorted(edges[:-1], norms)
             counts += np.bincount(cells, minlength=len(edges))
@@ -118,7 +136,14 @@ class RecordGradients:
                     rows = X[first : first + size].astype(np.float64, copy=False)
                 yield rows, y[first : first + size]
 
-    def _clipped(self, theta: Array, X: Array, y: Array, limit: float | None = None) -> Array:
+    def _clipped(
+        self,
+        theta: Array,
+        X: Array,
+        y: Array,
+        limit: float | None = None,
+        scales: Array | None = None,
+    ) -> Array:
         # a record that is not finite counts for nothing, as everywhere, and is not shown
         usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
         if not usable.all():
@@ -129,6 +154,9 @@ class RecordGradients:
             else:
                 rows = self._one_by_one(theta, X, y, usable)
         rows[~usable] = 0.0
+        if scales is not None:
+            with np.errstate(all="ignore"):
+                rows = rows * scales
         declared = self._objective.lipschitz
         return _clip_rows(rows, declared if limit is None else min(limit, declared))
 

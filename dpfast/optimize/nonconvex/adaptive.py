@@ -4,8 +4,8 @@ Noise is in proportion to a gradient's own size, so that the far start of the pa
 nothing.  The paper charges the wrong amounts (erratum E3).  Here every query is charged the cost of
 its noise, and the ledger is the filter: the path ends when it is used up (claim K4).
 
-Users' gradients are clipped where that costs least (claim K7).  Theorems 4 and 5 are about the
-declared bound, ``clip=None``, and the paper's steps, ``step_rate=0``.
+Users' gradients are scaled (claim K9) and clipped where that costs least (claim K7).  Theorems 4
+and 5 are about the declared bound, ``clip=None``, and the paper's steps, ``step_rate=0``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize.nonconvex.clip import PrivateClip
 from dpfast.optimize.nonconvex.descent import MIN_RHO, Path, checked_count, noise_for, price_of
+from dpfast.optimize.nonconvex.scales import private_scales
 from dpfast.optimize.nonconvex.steps import MAX_CLIPS, Steps
 
 Array = NDArray[np.float64]
@@ -41,7 +42,7 @@ class Adaptive:
     ----------
     step_size : float, optional
         Of plain steps, which are this times the gradient; default ``1/(2 L1)`` with the declared
-        smoothness.  Scaled steps begin with .15 of a plain one against the longest gradient.
+        smoothness.  Scaled steps begin with .2 of a plain one against the longest gradient.
     step_rate : float
         Steps are scaled, as those of Adam (Kingma and Ba 2015): every parameter moves by about the
         same length, which falls with the budget that is left.  After each step the length is
@@ -58,11 +59,12 @@ class Adaptive:
         ``2 sqrt(rho)/n`` each.  Otherwise by the gradients already released, which is free.
     clip : {"private"} or float or None
         Norm to which users' gradients are clipped, at most the declared ``lipschitz``.  "private"
-        chooses it by the norms of gradients, which are released eight times for at most 4% of the
-        budget (with few records, four times for at most 8%).  It is at least their 80% quantile.
-        It balances the bias of clipping, if a tenth of it points one way, and the noise
-        that is saved.  A number is public; None is ``lipschitz``.  Gradients of built-in losses are
-        bounded by their weights only.
+        chooses it by the norms of gradients, which are released eight times for at most 8% of the
+        budget (four times with very few records).  It is at least their 80% quantile.  It balances
+        the bias of clipping, if a part of .15 of it points one way, and the noise that is saved.
+        Before, gradients and parameters are scaled by private second moments, for 2%.  A number is
+        public, and a clip of gradients that are not scaled; None is ``lipschitz``.  Gradients of
+        built-in losses are bounded by their weights only.
     average : float in [0, 1)
         The answer is the average of the points that this last part of the budget led to, weighted
         by the inverse square of the noise on the way there (Polyak-Ruppert averaging).  0 is the
@@ -97,7 +99,7 @@ class Adaptive:
         step_size: float | None = None,
         step_rate: float = 0.2,
         signal: float = 1.0,
-        last_share: float = 0.004,
+        last_share: float = 0.006,
         norm_queries: bool = False,
         clip: str | float | None = "private",
         average: float = 0.75,
@@ -244,9 +246,13 @@ class _Descent:
         self.norm_price = 0.0
         if method.norm_queries:
             self.norm_price = max(2.0 * math.sqrt(total) / curator.n, MIN_RHO)
-        # the paper's algorithm and inner problems have the declared bound
+        # the paper's algorithm and inner problems have the declared bound and no scales
         private = method.clip == "private" and not method.norm_queries and pull is None
         fixed = method.clip if isinstance(method.clip, float) and curator.can_clip else None
+        self.scales = np.ones(curator.dimension)
+        if private and curator.can_clip:
+            self.scales, self.used = private_scales(curator, start, total)
+            self.curator = curator = curator.with_scales(self.scales) if self.used else curator
         self.clip = PrivateClip(curator, total, private, fixed)
         #: Estimate of the gradient's squared norm.
         self.square = curator.lipschitz * curator.lipschitz
@@ -269,7 +275,8 @@ class _Descent:
         gradient = self._gradient(rho, noise, not buys_norm)
         bound = min(MAX_CLIPS * self.clip.value, self.curator.lipschitz)
         budget_left = 1.0 - self.used / self.total
-        self.theta = self.theta + self.steps(gradient, noise, bound, budget_left)
+        step = self.steps(gradient, noise, bound, budget_left)
+        self.theta = self.theta + self.scales * step
         self.path.move(self.theta)
         self.noises.append(noise)
         self.used += rho
@@ -326,7 +333,10 @@ class _Descent:
         )
         if self.clip.path:
             path.rounds[-1]["clips"] = tuple(self.clip.path)
+            path.rounds[-1]["largest_bias_of_clip"] = self.clip.bias
+            path.rounds[-1]["noise_of_all_gradients"] = self.clip.noise
         path.longest = self.clip.longest
+        path.scales = self.curator._scales
         path.remarks += self.clip.remarks()
         return path
 

@@ -27,6 +27,7 @@ class Path:
         self.rounds: list[dict[str, Any]] = []
         self.remarks: list[str] = []
         self.longest = math.inf
+        self.scales: Array | None = None
 
     def move(self, theta: Array) -> None:
         """Append a point, which becomes the answer."""
@@ -45,7 +46,7 @@ class Path:
         self.rounds += path.rounds
         self.remarks += path.remarks
         self.theta = path.theta
-        self.longest = path.longest
+        self.longest, self.scales = path.longest, path.scales
 
 
 def noise_for(lipschitz: float, n: int, rho: float) -> float:

@@ -26,7 +26,7 @@ LENGTH_RANGE = 1e4
 
 #: First length, in plain steps of a gradient as long as the bound.  Longer, a run may overshoot;
 #: shorter, it spends budget until lengths have grown.
-FIRST_LENGTH = 0.15
+FIRST_LENGTH = 0.2
 
 #: Largest gradient that the first length is made for, in clips, whatever bound was declared.  With
 #: 16, first steps of models with exponentials (counts) went where all gradients are huge.

@@ -139,6 +139,7 @@ def _clipped_queries() -> Iterator[Example]:
         queries: dict[str, tuple[Any, ...]] = {
             "gradient": (theta, 0.5, 0.3),
             "gradient_norm_histogram": (theta, edges, 0.5),
+            "gradient_directions": (theta, 0.5),
             "loss_change": (theta, -theta, 0.5, 0.7),
         }
         for method, arguments in queries.items():
