@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -250,10 +249,6 @@ class Coding:
         -------
         constant, matrix : ndarray of shapes (q,) and (q, q)
         """
-        return self._natural_units
-
-    @cached_property
-    def _natural_units(self) -> tuple[Array, Array]:
         columns = [units for term in self.terms for units in self._units(term)]
         spreads = np.array([spread for _, spread in columns], dtype=np.float64)
         centres = np.array([centre for centre, _ in columns], dtype=np.float64)

@@ -110,8 +110,8 @@ def spent(rows):
 
 
 def leaves(value):
-    """Whatever stands in tuples of tuples."""
-    if isinstance(value, tuple):
+    """Whatever stands in tuples and lists of tuples."""
+    if isinstance(value, tuple | list):
         return [leaf for one in value for leaf in leaves(one)]
     return [value]
 

@@ -307,7 +307,8 @@ class _Descent:
         gradient = self.curator.gradient(self.theta, rho, bound).value
         norm = public_length(gradient)
         if estimates_norm:
-            self.path.saw(norm)  # with its noise: a noisy gradient must not look short
+            # in the parameters' own units and with its noise: it must not look short
+            self.path.saw(public_length(gradient / self.scales))
             debiased = min(norm, bound) ** 2 - self.curator.dimension * noise * noise
             self.square = max(MEMORY * self.square + (1.0 - MEMORY) * debiased, 0.0)
         if norm > bound:  # no mean of clipped gradients is longer

@@ -74,10 +74,10 @@ WARN_NOISES = 3.0
 
 #: Warning where the bias of the clip may be larger than all noise, or cannot be weighed.
 CLIP_DECIDES = (
-    "gradients longer than {clip:.3g} are clipped. That moves their mean by about {bias:.2g} if "
-    "all of these point one way, beside noise of {noise:.2g}{unsure}. Where long gradients do "
-    "(counts, skewed responses, rare labels) the answer is some way from the minimum. Use more "
-    "records or budget, or pass a public clip to dpfast.optimize.Adaptive."
+    "scaled gradients longer than {clip:.3g} are clipped. That moves their mean by about "
+    "{bias:.2g} if all of these point one way, beside noise of {noise:.2g}{unsure}. Where long "
+    "gradients do (counts, skewed responses, rare labels) the answer is some way from the minimum. "
+    "Use more records or budget, or pass a public clip to dpfast.optimize.Adaptive."
 )
 UNSURE = "; with so few records the first number is rough"
 
