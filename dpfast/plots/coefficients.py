@@ -130,7 +130,7 @@ def _logarithmic(axes: Any) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = axes.get_xlim()
-    if high < 2.0 * low:  # where it hardly differs from a linear one
+    if high < 2.0 * low:  # where it differs little from a linear one
         return
     axes.set_xscale("log")
     parts = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0) if high < 12.0 * low else (1.0, 2.0, 5.0)

@@ -266,7 +266,7 @@ class _Goodness(Analysis[GoodnessOfFit]):
             least = LEAST_DEVIANCE * self._squares
             squares = self._squares / mean**power
             bounds = (squares * found.square, squares * found.variance)
-            if power:  # noise may leave little of a variance; mean deviances are hardly below .2
+            if power:  # noise may leave little of a variance; mean deviances are rarely below .2
                 bounds = (max(bounds[0], least), max(bounds[1], least))
         second, weight = self._errors.second(mean, ratio, bounds, self._mu[1])
         return found, np.array(bounds), second, weight, ratio

@@ -78,7 +78,7 @@ class LikeFit(DefaultFit):
             )
             fits.begin()
             if fits._stopped:
-                raise InvalidInput("hardly any row has a number in each column.")
+                raise InvalidInput("almost no row has a number in each column.")
             self._weight_unit = fits._weight_unit
             scaling = fits._scaling
             if scaling is not None and scaling.released is not None:

@@ -32,7 +32,7 @@ OUT_OF_RANGE = {
 STOPPED = "stopped after "
 ENDED = "stopped after its counts"
 
-#: Of a call that ended because hardly any record is complete.
+#: Of a call that ended because almost no record is complete.
 NEEDED = " At this budget such a call needs at least some {:,.0f} records."
 
 
@@ -97,7 +97,7 @@ def stopped_remark(
 
 
 def says_incomplete(warning: str) -> bool:
-    """Say whether a warning is of a call that ended because hardly any record is complete."""
+    """Say whether a warning is of a call that ended because almost no record is complete."""
     return warning.startswith(STOPPED) and NEEDED.partition("{")[0] in warning
 
 

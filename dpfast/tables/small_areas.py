@@ -41,7 +41,7 @@ from dpfast.tables.areas import SmallAreas
 from dpfast.tables.grouping import levels_beside, one_grouping, refuse_within
 
 #: Shares of mu^2 left by the column scales: of the Gram matrices of areas around one line, of those
-#: around each area's own line, and of one of all areas that hardly clips.
+#: around each area's own line, and of one of all areas that clips almost nothing.
 FIRST_SHARE, SECOND_SHARE, POOLED_SHARE = 0.18, 0.72, 0.1
 
 #: Squared clipping norms, in units of the number of columns with the response: of the first
@@ -68,10 +68,10 @@ SMALL = (
 #: Error of an estimated variance between areas, as part of it, above which the result warns.
 MAX_BETWEEN_ERROR = 0.5
 
-HARDLY_VARIES = (
-    "what varies between areas in {names} is hardly told from zero. Intervals of areas take its "
-    "variance as known, and may cover less than they say. Use more areas or a larger budget, or "
-    "one coefficient for all areas: dpfast.fit with the areas as levels."
+VARIES_LITTLE = (
+    "what varies between areas in {names} is not clearly different from zero. Intervals of areas "
+    "take its variance as known, and may cover less than they say. Use more areas or a larger "
+    "budget, or one coefficient for all areas: dpfast.fit with the areas as levels."
 )
 
 INSTEAD = (
@@ -274,7 +274,7 @@ class _SmallAreas(Analysis[SmallAreas]):
         return Released(matrices, noise)
 
     def _correction(self, clipped: Array, pooled: Released) -> Correction:
-        """Compare sums over all areas with those that are hardly clipped."""
+        """Compare sums over all areas with sums that clip almost nothing."""
         whole = pooled.total
         slopes, variance = pooled_line(whole)
         clipped_slopes, clipped_variance = pooled_line(clipped)
@@ -312,12 +312,12 @@ class _SmallAreas(Analysis[SmallAreas]):
         params[:, dropped], mean[dropped] = np.nan, np.nan
         of_mean = to_own.matrix @ prior.mean_covariance @ to_own.matrix.T
         between = to_own.matrix @ prior.covariance @ to_own.matrix.T
-        hardly = _hardly_varying(between.diagonal(), _diagonals(covariances)) & ~dropped
-        named = ", ".join([name for name, few in zip(self.names, hardly, strict=True) if few])
+        little = _varying_little(between.diagonal(), _diagonals(covariances)) & ~dropped
+        named = ", ".join([name for name, said in zip(self.names, little, strict=True) if said])
         remarks = (
             *request.remarks,
             *[small] * (self._gram_noise > MAX_GRAM_NOISE),
-            *[HARDLY_VARIES.format(names=named)] * bool(named),
+            *[VARIES_LITTLE.format(names=named)] * bool(named),
         )
         variances = np.stack([of_mean.diagonal(), between.diagonal(), *_diagonals(covariances)])
         known = request.released_covariance(
@@ -384,7 +384,7 @@ def _times_needed(noise: Callable[[float], float]) -> float:
     return 0.1 * tenths
 
 
-def _hardly_varying(between: Array, posterior: Array) -> NDArray[np.bool_]:
+def _varying_little(between: Array, posterior: Array) -> NDArray[np.bool_]:
     """Say whose variance T between areas has an error of more than a half of it.
 
     The information about T is ``sum 1 / (T + v)^2 / 2`` (Datta and Lahiri 2000) for areas whose own

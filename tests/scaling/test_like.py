@@ -156,7 +156,7 @@ REFUSED = {
         {"standardize": regression.like(X0, Y0 * 0.0)},
         "response looks constant",
     ),
-    "nothing": ({"standardize": regression.like(X0 * np.nan, Y0)}, "hardly any row"),
+    "nothing": ({"standardize": regression.like(X0 * np.nan, Y0)}, "almost no row"),
     "no response": (
         {"standardize": regression.like(X0)},
         "in the public table of regression.like",

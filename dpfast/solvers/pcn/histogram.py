@@ -21,7 +21,7 @@ from dpfast.kernels import decisions
 TAIL_OCTAVES, FINER = 6, 8
 
 #: Ratios of neighbouring shares, evenly spaced in the tail's index, up to those of norms with
-#: hardly a mean; and factors on the ratio from octave to octave, down to those of normal scores.
+#: rarely a mean; and factors on the ratio from octave to octave, down to those of normal scores.
 RATIOS = np.exp2(-np.linspace(0.8, 6.0, 12))
 ACCELERATIONS = np.exp2(-np.linspace(0.0, 3.0, 7))
 

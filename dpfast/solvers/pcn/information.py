@@ -17,7 +17,7 @@ from dpfast.solvers.pcn.scores import SIGNAL_SDS
 MIN_VARIATION = 0.5
 
 #: Variance of scores for the curvature along a direction, over the mean of the others, from which
-#: on a fit warns.  At 1.75 it warned of milder growth of errors, at 2.5 hardly of a tenth of rows.
+#: on a fit warns.  At 1.75 it warned of milder growth of errors, at 2.5 rarely of a tenth of rows.
 MAX_VARIATION = 2.0
 
 #: Columns along which a curvature is 1; parts of it that scores determine; score variances there,
