@@ -34,7 +34,7 @@ BASES = {
 #: What users are handed, or derive from, without calling it by name.
 HANDED = (
     "curator.answers.Released", "fit_requests.partial.PartialResult",
-    "bayesopt.sklearn_losses.SklearnLosses", "bayesopt.updates.Update", "data.coding.Coding",
+    "bayesopt.estimator_losses.SklearnLosses", "bayesopt.updates.Update", "data.coding.Coding",
     "data.coding.Design", "data.streams.StreamedRecords", "inference.guarantees.Guarantee",
     "effects.iv.TwoStage", "effects.results.TreatmentEffect",
     "inference.base.Result", "inference.margins.MarginalEffects", "inference.hypotheses.Ratios",

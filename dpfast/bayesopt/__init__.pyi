@@ -1,7 +1,7 @@
+from .estimator_losses import sklearn_losses as sklearn_losses
 from .parameters import Categorical as Categorical, Integer as Integer, Real as Real
 from .result import Tuning as Tuning
 from .settings import SearchSettings as SearchSettings
-from .sklearn_losses import sklearn_losses as sklearn_losses
 from .surrogate.covariance import (
     RBF as RBF,
     Covariance as Covariance,

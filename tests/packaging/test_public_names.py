@@ -38,6 +38,9 @@ def test_names_of_a_stub_load_and_others_are_attribute_errors(stub):
         assert getattr(package, name) is not None
     assert {*package.__all__} <= {*declared.homes, "__version__"}
     assert {*package.__all__} <= {*dir(package)}
+    # an import of a module binds its name in the package, and would hide a function of that name
+    modules = {path.stem for path in stub.parent.glob("*.py")}
+    assert not modules & ({*declared.homes} - declared.submodules)
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = package.no_such_thing
     # type checkers take a name of a stub for the package's own where it is imported as itself

@@ -232,7 +232,7 @@ READERS = (
     "tables/small_areas.py",  # the same
     "effects/hazards.py",  # the same
     "effects/treatment_inputs.py",  # the same
-    "bayesopt/sklearn_losses.py",  # lists as arrays, for the caller's estimator
+    "bayesopt/estimator_losses.py",  # lists as arrays, for the caller's estimator
     "estimators/base.py",
     "estimators/validation.py",
     "regression/forecast.py",
