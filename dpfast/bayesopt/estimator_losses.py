@@ -16,12 +16,25 @@ from dpfast.data.classes import comparable, equal, label_kind, readable
 from dpfast.data.columns import library
 from dpfast.errors import InvalidInput, described
 
+
+def _difference(truth: Any, prediction: Any) -> Array:
+    return np.subtract(truth, prediction, dtype=np.float64)
+
+
 #: Metrics by name; each compares one record's truth and prediction.
 METRICS: dict[str, Callable[[Any, Any], Array]] = {
-    "squared_error": lambda truth, prediction: (truth - prediction) ** 2,
-    "absolute_error": lambda truth, prediction: np.abs(truth - prediction),
+    "squared_error": lambda truth, prediction: _difference(truth, prediction) ** 2,
+    "absolute_error": lambda truth, prediction: np.abs(_difference(truth, prediction)),
     "zero_one": lambda truth, prediction: (~equal(truth, np.asarray(prediction))).astype(float),
 }
+
+#: Metrics of labels that are numbers.
+NUMERIC = ("squared_error", "absolute_error")
+
+TEXT = (
+    "labels are text, and metric={metric!r} takes numbers. Pass metric='zero_one', 'log_loss' or a "
+    "function."
+)
 
 #: Lower bound of a probability, so that a log loss stays finite.
 SMALLEST_PROBABILITY = 1e-12
@@ -73,6 +86,11 @@ class SklearnLosses:
                 f"dpfast.bayesopt.Real, Integer or Categorical; received {described(parameters)}."
             )
         self.n_records = len(validation[1])
+        if _length(self._features) != self.n_records:
+            raise InvalidInput(
+                f"X_validation has {_length(self._features)} records and y_validation "
+                f"{self.n_records}: they must be as many."
+            )
         self.bounds: dict[str, Parameter] = {
             name: as_parameter(bounds, f"parameters[{described(name, text=True)}]")
             for name, bounds in parameters.items()
@@ -82,6 +100,8 @@ class SklearnLosses:
                 f"metric must be one of {sorted([*METRICS, 'log_loss'])} or a function of (truth, "
                 f"prediction) that returns one loss per record; received {described(metric)}."
             )
+        if metric in NUMERIC and "text" in label_kinds:
+            raise InvalidInput(TEXT.format(metric=metric))
         self._metric = metric
         self.loss_range = (0.0, 1.0) if metric == "zero_one" else None
 
@@ -92,15 +112,22 @@ class SklearnLosses:
         features, unusable = self._usable(model)
         if features is None:
             return np.full(self.n_records, np.nan)
+        is_log_loss = self._metric == "log_loss"
+        method = model.predict_proba if is_log_loss else model.predict
+        prediction, refused = _predicted(method, features, self.n_records)
         with np.errstate(all="ignore"):
-            if self._metric == "log_loss":
-                losses = _log_loss(model, features, self._truth)
+            if is_log_loss:
+                losses = _log_loss(model, prediction, self._truth)
             else:
                 metric = METRICS[self._metric] if isinstance(self._metric, str) else self._metric
-                prediction = _predicted(model.predict, features)
+                prediction = np.asarray(prediction)  # of the labels of training, which are public
+                if self._metric in NUMERIC and prediction.dtype.kind not in "biuf":
+                    raise InvalidInput(TEXT.format(metric=self._metric))
                 truth = _truth_like(self._truth, prediction)
                 losses = np.asarray(metric(truth, prediction), dtype=np.float64)
-            return losses if unusable is None else np.where(unusable, np.nan, losses)
+        for missing in (unusable, refused):
+            losses = losses if missing is None else np.where(missing, np.nan, losses)
+        return losses
 
     def _usable(self, model: Any) -> tuple[Any, Any]:
         """Return covariates that scikit-learn accepts, with a mask of refused records."""
@@ -164,9 +191,9 @@ def sklearn_losses(
     )
 
 
-def _log_loss(model: Any, features: Any, truth: Any) -> Array:
+def _log_loss(model: Any, prediction: Any, truth: Any) -> Array:
     """Compute the log loss; a label that training did not have is improbable, not an error."""
-    probabilities = np.asarray(_predicted(model.predict_proba, features), dtype=np.float64)
+    probabilities = np.asarray(prediction, dtype=np.float64)
     hits = np.column_stack([equal(truth, label) for label in model.classes_])
     likelihood = np.where(hits, probabilities, 0.0).sum(axis=1)
     return np.asarray(-np.log(np.clip(likelihood, SMALLEST_PROBABILITY, 1.0)))
@@ -182,6 +209,8 @@ def _features(training: Any, records: Any) -> tuple[Any, Any]:
         records = as_records(records, np.zeros(len(records))).X
     if library(records) in ("pandas", "polars"):
         return records, _table_numbers(records)
+    if library(records) == "scipy":
+        records = records.tocsr()  # other formats have no rows
     is_matrix = isinstance(records, np.ndarray) and records.ndim == 2 and records.dtype.kind == "f"
     return records, records if is_matrix else None
 
@@ -197,24 +226,56 @@ def _table_numbers(table: Any) -> Array:
     return np.asarray(numbers, dtype=np.float64)
 
 
+def _length(features: Any) -> int:
+    return int(features.shape[0] if hasattr(features, "shape") else len(features))
+
+
 def _rows_of(features: Any, rows: Any) -> Any:
-    return features.iloc[rows] if library(features) == "pandas" else features[rows]
+    """Return some records, in the container that the estimator gets."""
+    if library(features) == "pandas":
+        return features.iloc[rows]
+    if isinstance(features, (list, tuple)):
+        return [features[row] for row in rows]
+    return features.take(rows) if library(features) == "pyarrow" else features[rows]
 
 
-def _predicted(method: Callable[[Any], Any], features: Any) -> Any:
-    """Predict the validation covariates; hide the model's error message, which may quote them."""
+def _predicted(method: Callable[[Any], Any], features: Any, n: int) -> tuple[Any, Any]:
+    """Predict the validation records, with a mask of those that the estimator refuses.
+
+    A refused record gets another record's prediction: its loss will be missing.  The message of the
+    estimator may quote a record, so it is not shown.
+    """
     try:
-        return method(features)
+        return method(features), None
     except Exception as error:
         kind = type(error).__name__
-    raise InvalidInput(
-        f"the estimator refused the validation covariates ({kind}); its message is not shown, "
-        "because it may quote them. Put steps that handle missing values, unknown categories and "
-        "text before it, in a pipeline."
-    )
+    refused = np.zeros(n, dtype=bool)
+    refused[_refused(method, features, np.arange(n))] = True
+    if refused.all():
+        raise InvalidInput(
+            f"the estimator refused the validation covariates ({kind}); its message is not shown, "
+            "because it may quote them. Put steps that handle missing values, unknown categories "
+            "and text before it, in a pipeline."
+        )
+    rows = np.where(refused, int(np.argmin(refused)), np.arange(n))
+    return method(_rows_of(features, rows)), refused
 
 
-def _truth_like(truth: Any, prediction: Any) -> Any:
-    """Convert objects to numbers where predictions are numbers; other objects become missing."""
-    numeric = truth.dtype == object and label_kind(np.asarray(prediction)) == "numbers"
+def _refused(method: Callable[[Any], Any], features: Any, rows: Any) -> list[int]:
+    """Return the records, among these, that the estimator refuses: by halves."""
+    try:
+        method(_rows_of(features, rows))
+    except Exception:
+        if len(rows) == 1:
+            return [int(rows[0])]
+    else:
+        return []
+    half = len(rows) // 2
+    first = _refused(method, features, rows[:half])
+    return [*first, *_refused(method, features, rows[half:])]
+
+
+def _truth_like(truth: Any, prediction: Array) -> Any:
+    """Convert labels to numbers where predictions are numbers; others become missing."""
+    numeric = prediction.dtype.kind in "biuf" and truth.dtype.kind not in "biuf"
     return number_cells(truth.tolist()) if numeric else truth

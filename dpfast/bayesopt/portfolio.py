@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -247,7 +248,8 @@ class Portfolio:
         values = RecordValues(self._values._values.n, self._choice_ledger, self._noise)
         values.append(self._values.at_start)
         for answer in answers:
-            values.append(self._losses(answer.best_params))
+            # a copy: losses that write on it must not write on what is returned
+            values.append(self._losses(deepcopy(answer.best_params)))
         count = len(answers)
         weights = np.vstack((np.full(count, -1.0), np.eye(count)))
         clip = CHOICE_CLIP * self._values.limit

@@ -203,3 +203,28 @@ def test_parts_leave_nothing():
     assert math.isclose(common + portfolio.VALUES_ALONE**2, 1.0, rel_tol=1e-12)
     follows = portfolio.VALUES**2 + portfolio.GRADIENTS**2
     assert math.isclose(common + follows, 1.0, rel_tol=1e-12)
+
+
+@each("bounds", [[(-1.0, 1.0)], {"a": dpfast.bayesopt.Real(-1.0, 1.0)}, [(-1.0, 1.0)] * 5])
+def test_losses_that_write_on_their_argument_do_not_write_on_the_answer(bounds):
+    """Otherwise an exact value would be in the released point."""
+
+    def found(first):
+        records = np.linspace(-1.0, 1.0, 400)
+        records[0] = first
+
+        def losses(point):
+            key = "a" if isinstance(point, dict) else 0
+            losses = (point[key] - records) ** 2
+            point[key] = first
+            return losses
+
+        noise = dpfast.SeededNoise(2)
+        return dpfast.tune(losses, bounds, privacy=1.0, n_records=400, steps=24, noise=noise)
+
+    for first in (0.123, 7.0):
+        answer = found(first)
+        chosen = answer.best_params
+        values = [*chosen.values()] if isinstance(chosen, dict) else [*np.ravel(chosen)]
+        assert first not in [*values, *answer.theta]
+        assert np.abs([*values, *answer.theta]).max() <= 1.0

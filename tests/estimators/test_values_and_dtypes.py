@@ -370,15 +370,74 @@ def test_a_record_of_a_frame_that_scikit_learn_refuses_has_no_loss(value, librar
     assert np.isnan(found[2])
 
 
-def test_what_an_estimator_says_about_validation_covariates_is_not_shown():
+@each("metric", ["squared_error", "log_loss"])
+def test_a_record_that_the_estimator_refuses_has_no_loss(metric):
+    """The others have theirs; where all are refused the message is not shown."""
     frames = pytest.importorskip("pandas")
     from sklearn.linear_model import LogisticRegression
 
-    for metric in ("squared_error", "log_loss"):
+    def losses(*refused):
         frame = frames.DataFrame({"a": X[:, 0].astype(object), "b": X[:, 1]})
-        frame.loc[3, "a"] = SECRET
-        losses = sklearn_losses(LogisticRegression(), X, Y, frame, Y, {"C": (0.1, 1.0)}, metric)
-        with pytest.raises(InvalidInput, match="not shown") as refusal:
-            losses({"C": 0.5})
-        text = "".join(traceback.format_exception(refusal.value))
-        assert SECRET not in text
+        frame.loc[[*refused], "a"] = SECRET
+        made = sklearn_losses(LogisticRegression(), train, Y, frame, Y, {"C": (0.1, 1.0)}, metric)
+        return made({"C": 0.5})
+
+    train = frames.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+
+    found, plain = losses(3, 40), losses()
+    assert np.isnan(found[[3, 40]]).all()
+    np.testing.assert_array_equal(np.delete(found, [3, 40]), np.delete(plain, [3, 40]))
+    with pytest.raises(InvalidInput, match="not shown") as refusal:
+        losses(*range(len(Y)))
+    assert SECRET not in "".join(traceback.format_exception(refusal.value))
+
+
+@each("kind", ["csr", "coo", "pyarrow", "boolean", "list"])
+def test_a_missing_cell_of_any_container_costs_one_loss(kind):
+    frames, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    from scipy import sparse
+    from sklearn.linear_model import Ridge
+
+    def given(missing):
+        cells, flags = X[:, 0].copy(), frames.array(X[:, 1] > 0, dtype="boolean")
+        if missing:
+            cells[2], flags[2] = np.nan, frames.NA
+        table = np.column_stack((cells, X[:, 1]))
+        return {
+            "csr": lambda: sparse.csr_matrix(table),
+            "coo": lambda: sparse.coo_matrix(table),
+            "pyarrow": lambda: arrow.table({"a": cells, "b": X[:, 1]}),
+            "boolean": lambda: frames.DataFrame({"a": X[:, 0], "b": flags}),
+            "list": lambda: table.tolist(),
+        }[kind]()
+
+    def losses(missing):
+        room = {"alpha": (0.1, 1.0)}
+        return sklearn_losses(Ridge(), given(False), Y, given(missing), Y, room)({"alpha": 0.1})
+
+    found, plain = losses(True), losses(False)
+    assert np.isnan(found[2])
+    np.testing.assert_allclose(np.delete(found, 2), np.delete(plain, 2), rtol=1e-12)
+
+
+@each("labels", [np.array(["a", "LONGSECRET"] * 25), ["a", "LONGSECRET"] * 25, Y > 0.5])
+def test_metrics_of_numbers_take_no_text_and_show_none(labels):
+    from sklearn.tree import DecisionTreeClassifier
+
+    def losses():
+        model, room = DecisionTreeClassifier(max_depth=1), {"ccp_alpha": (0.0, 1.0)}
+        return sklearn_losses(model, X, labels, X, labels, room)({"ccp_alpha": 0.0})
+
+    if isinstance(labels, np.ndarray) and labels.dtype == bool:
+        assert set(losses()) <= {0.0, 1.0}
+        return
+    with pytest.raises(InvalidInput, match="labels are text") as refusal:
+        losses()
+    assert "10" not in str(refusal.value) and "SECRET" not in str(refusal.value)
+
+
+def test_records_and_labels_of_other_numbers_are_refused_at_once():
+    from sklearn.linear_model import Ridge
+
+    with pytest.raises(InvalidInput, match="50 records and y_validation 49"):
+        sklearn_losses(Ridge(), X, Y, X, Y[1:], {"alpha": (0.1, 1.0)})
