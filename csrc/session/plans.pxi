@@ -19,7 +19,7 @@ cdef struct Mean:
 cdef class RowPlans:
     """Plans of one question about mapped rows; its norm, cap and budgets are chosen later.
 
-    They are released numbers, and what is left: they hardly ever repeat.  Claims and roundings do
+    They are released numbers, and what is left: they almost never repeat.  Claims and roundings do
     not depend on them: ``joint.make_plan`` found these once.  The rest are its formulas, in its
     order, so that the bits are the same.  It plans what is unusual, and has the words of refusals.
 
@@ -35,18 +35,24 @@ cdef class RowPlans:
         the diagonal; the mu that a grid costs.
     largest : float
         Grids that a record's bound may have, inverted.
+
+    Attributes
+    ----------
+    usual : bool
+        Whether the formulas here are those of these means; set by who compared them.
     """
 
     cdef object weights, layout, Kernel, label, want, size, finest
     cdef tuple names, claims
     cdef bint capped, of_means
+    cdef public bint usual
     cdef int loss, weighting
     cdef double c, h, n, sum_up, up, scale_up, off_up, grid_mu, largest
     cdef Mean[3] means
 
     def __init__(self, weights, layout, kernel, plan, bint capped, roundings, double largest):
         cdef int i
-        self.weights, self.layout, self.capped = weights, layout, capped
+        self.weights, self.layout, self.capped, self.usual = weights, layout, capped, False
         self.n, self.of_means = layout.n, layout.means
         self.sum_up, self.up, self.scale_up, self.off_up, self.grid_mu = roundings
         self.largest = largest
@@ -67,6 +73,8 @@ cdef class RowPlans:
         cdef double[3] mus = [gradient, hessian, meat]
         cdef Mean *mean
         cdef int i
+        if not self.usual or (cap != 0.0) != self.capped:
+            return self._planned_in_python(norm, cap, gradient, hessian, meat)
         if not (1e-30 <= norm <= 1e30 and 1e-30 <= size <= 1e30):
             return self._planned_in_python(norm, cap, gradient, hessian, meat)
         for i in range(3):

@@ -368,7 +368,8 @@ def row_plans(
 ) -> session.RowPlans:
     """Plan a query of some of gradient, Hessian and meat, at any norm, cap and budgets.
 
-    :func:`_kernel_and_plan`, compiled, to the same bits.
+    :func:`_kernel_and_plan`, compiled, to the same bits.  Where an example of another norm and
+    another cap differs, as where nothing bounds a residual, that function plans each query.
     """
     mus = [2.0 * GRID_COST * mean for mean in wanted]  # small: no grid is too fine for it
     budget = StepBudget(mus[0], mus[1], mus[2])
@@ -379,7 +380,11 @@ def row_plans(
     up = _UP, 1.0 + ROUNDING_FORMULA, 1.0 + ROUNDING_PRODUCT
     roundings = 1.0 + slack, *up, GRID_COST
     largest = 2.0 * layout.excess / CLAMP
-    return session.RowPlans(weights, layout, kernel, plan, capped, roundings, largest)
+    plans = session.RowPlans(weights, layout, kernel, plan, capped, roundings, largest)
+    example = 2.0, 3.0 * capped, *mus
+    plans.usual = True
+    plans.usual = plans.at(*example)[1] == _kernel_and_plan(weights, *example[:2], layout, *mus)[1]
+    return plans
 
 
 @lru_cache(maxsize=1024)

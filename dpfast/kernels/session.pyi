@@ -119,6 +119,7 @@ def connect_plans(
 ) -> None: ...
 
 class RowPlans:
+    usual: bool
     def __init__(
         self,
         weights: Any,

@@ -353,7 +353,8 @@ class Waves:
         One array of shape (p, 2) for each wave so far; those of earlier waves never change.  With
         this probability a coefficient is in all its intervals, of waves to come too.  A
         group-sequential boundary: that of Lan and DeMets (1983) with the spending function of
-        Pocock's, from the exact correlation of the noise and of the sampling errors.
+        Pocock's, from the exact correlation of the noise and of the sampling errors.  Above some 30
+        waves the integral is less exact: at 200 waves 5.8% of series miss in place of 5%.
 
         Privacy
         -------
@@ -377,8 +378,7 @@ class Waves:
         correlations = self._correlations()
         intervals = [np.full((len(fit.params), 2), np.nan) for fit in fits]
         for j in range(len(fits[0].params)):
-            known = np.isfinite(correlations[j]).all()
-            levels = error_levels(correlations[j], spent) if known else spent
+            levels = error_levels(correlations[j], spent)
             for fit, interval, error in zip(fits, intervals, levels, strict=True):
                 interval[j] = fit.conf_int(alpha=max(float(error), SMALLEST_LEVEL))[j]
         ends = ("low", "high")
@@ -396,27 +396,29 @@ class Waves:
         if spread is None or spread.units is None or not self._known:
             return np.broadcast_to(np.eye(len(fits)), (len(errors), len(fits), len(fits)))
         units = np.diag(spread.units) if spread.units.ndim == 1 else spread.units
-        totals = np.cumsum([wave.counted for wave in self._known])
+        known = self._known[: len(fits)]  # an interrupted wave has no result
+        totals = np.cumsum([wave.counted for wave in known])
         sampling = np.cumsum(
-            [wave.n * np.einsum("ij,jk,ik->i", units, wave.meat, units) for wave in self._known],
+            [wave.n * np.einsum("ij,jk,ik->i", units, wave.meat, units) for wave in known],
             axis=0,
         )
         order = np.arange(len(fits))
         shared = sampling[np.minimum.outer(order, order)].transpose(2, 0, 1)
         with np.errstate(all="ignore"):
-            shared = shared + np.sum(units**2, axis=1)[:, None, None] * self._shared_noise()
+            noise = self._shared_noise(self._answers[: len(fits) - 1])
+            shared = shared + np.sum(units**2, axis=1)[:, None, None] * noise
             shared = shared / (np.outer(totals, totals) * errors[:, :, None] * errors[:, None, :])
         shared[:, order, order] = np.where(np.isfinite(errors), 1.0, np.nan)
         return np.asarray(shared)
 
-    def _shared_noise(self) -> Array:
-        """Return the covariance of the noise in sums of all scores after each wave."""
+    def _shared_noise(self, answers: list[Answer]) -> Array:
+        """Return the covariance of the noise in sums of all scores after each of these waves."""
         assert self._first is not None and self._first.found is not None
-        left, later = left_coefficients(self.waves - 1), len(self._answers)
+        left, later = left_coefficients(self.waves - 1), len(answers)
         parts = np.zeros((later + 1, later))
         for s in range(1, later + 1):
             parts[s, :s] = left[:s][::-1]
-        parts *= [answer.noise_scale for answer in self._answers]
+        parts *= [answer.noise_scale for answer in answers]
         first = self._known[0].n * self._first.found.noise
         return np.asarray(first**2 + parts @ parts.T)
 

@@ -209,6 +209,24 @@ def test_compiled_plans_are_those_of_make_plan(seed):
             assert [*map(type, outcomes[0][1])] == [*map(type, outcomes[1][1])]
 
 
+@each("capped", [False, True])
+@each("wanted", [(1, 0, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (1, 1, 1)])
+def test_means_with_other_bounds_are_planned_in_python(capped, wanted):
+    """Without a cap nothing bounds a residual; with one its square bounds a meat."""
+    cap, mus = 3.0 * capped, tuple([0.3 * mean for mean in wanted])
+    for layout in LAYOUTS:
+        outcomes = []
+        for plan in (compiled_plan, _kernel_and_plan):
+            try:
+                outcomes.append(plan(Mallows, 2.0, cap, layout, *mus)[1])
+            except DpfastError as error:
+                outcomes.append(str(error))
+        assert outcomes[0] == outcomes[1]
+    plans = row_plans(Mallows, capped, LAYOUTS[0], *[mean > 0 for mean in wanted])
+    assert plans.usual is bool(capped and not wanted[2])
+    assert row_plans(Clip, False, LAYOUTS[0], True, False, True).usual
+
+
 def compiled_plan(weights, norm, cap, layout, *mus):
     wanted = [mu > 0.0 for mu in mus]
     return row_plans(weights, cap > 0.0, layout, *wanted).at(norm, cap, *mus)

@@ -279,6 +279,29 @@ def test_an_update_that_was_stopped_is_not_repeated(monkeypatch):
     assert len(series.results) == 1 and len(ledger.entries) == 1
 
 
+@pytest.mark.parametrize("stopped", ["_complete", "_fit"])
+def test_intervals_of_all_waves_arrive_after_one_that_was_stopped(stopped, monkeypatch):
+    series = updated([table(0, 3000), table(1, 3000)])
+    before = [np.asarray(wave) for wave in series.conf_int()]
+    with monkeypatch.context() as patch:
+        patch.setattr(series, stopped, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            series.update(*table(2, 3000))
+    after = series.conf_int()
+    assert len(after) == len(series.results) == 2
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_later_error_that_fits_no_law_changes_no_earlier_level():
+    spent, law = spent_by(0.95, 4), np.array([[1.0, 0.6, 0.5], [0.6, 1.0, 0.7], [0.5, 0.7, 1.0]])
+    levels = error_levels(law[:2, :2], spent[:2])
+    for later in (2.0, np.nan):
+        broken = law.copy()
+        broken[2, :2] = broken[:2, 2] = later
+        np.testing.assert_array_equal(error_levels(broken, spent[:3]), [*levels, spent[2]])
+
+
 def test_a_first_wave_that_was_stopped_keeps_what_it_paid_for(monkeypatch):
     ledger = Ledger(9.0)
     series = tables.Waves(3.0, waves=3, ledger=ledger, noise=dpfast.SeededNoise(0))
