@@ -63,7 +63,7 @@ OLDER = "dpfast fit 1"
 _KEYS = {FORMAT: "fit", OLDER: "fit", RESULT: "result"}
 
 #: Fields that are written only if they say something.
-OPTIONAL = ("returned",)
+OPTIONAL = "returned", "origin"
 
 LARGEST = 100_000_000  # bytes of a file: a fit of a thousand coefficients has some tens of millions
 

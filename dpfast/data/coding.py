@@ -281,11 +281,17 @@ class Coding:
 
     @property
     def released(self) -> bool:
-        """True if centres and scales were estimated with part of the budget, not declared."""
+        """True if centres and scales were estimated, not declared."""
         return any(declared.kind == "released" for declared in self.columns.values())
 
+    @property
+    def origin(self) -> str | None:
+        """Where released centres and scales are from; None if from the budget of the fit."""
+        origins = (getattr(declared, "origin", None) for declared in self.columns.values())
+        return next(filter(None, origins), None)
+
     def released_units(self) -> list[tuple[str, tuple[float, float]]]:
-        """Return name, centre and unit of each column whose scale was estimated privately."""
+        """Return name, centre and unit of each column whose scale was estimated."""
         return [
             (name, (declared.location, declared.spread))
             for name, declared in self.columns.items()

@@ -156,7 +156,9 @@ class Fit(AfterFit):
         if self.coding is None:
             return self
         to_natural = natural_map(self.coding, self._fit_intercept, self._free_scale)
-        scaling = "privately standardised" if self.coding.released else "coded"
+        scaling = "coded"
+        if self.coding.released:
+            scaling = "standardised" if self.coding.origin else "privately standardised"
         converted = object.__new__(type(self))
         vars(converted).update(vars(self))
         converted.params = to_natural.params(vars(self)["params"])
@@ -179,7 +181,7 @@ class Fit(AfterFit):
         return self if self._coded is None else self._coded
 
     def released_units(self) -> list[tuple[str, tuple[float, float]]]:
-        """List the privately estimated centre and scale of each column.
+        """List the centre and scale of each column that were estimated.
 
         Returns
         -------

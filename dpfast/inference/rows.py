@@ -30,10 +30,14 @@ class Coded(Protocol):
 
     @property
     def released(self) -> bool:
-        """Return whether its constants were privately estimated, not declared."""
+        """Return whether its constants were estimated, not declared."""
+
+    @property
+    def origin(self) -> str | None:
+        """Where estimated constants are from; None if from the budget of the fit."""
 
     def released_units(self) -> list[tuple[str, tuple[float, float]]]:
-        """List name, centre and scale of each column whose scaling was privately estimated."""
+        """List name, centre and scale of each column whose scaling was estimated."""
 
     def natural_units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return constant and matrix of the map from original to coded columns."""

@@ -56,7 +56,7 @@ def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
         whole = "; ".join(scales)
         shown = whole if len(whole) <= SCALES_ROOM else f"{len(scales)} columns, see fit.explain()"
         facts.append(("Centre and scale", shown))
-        details.append(("Centre and scale", f"{whole} (estimated with part of the budget)"))
+        details.append(("Centre and scale", f"{whole} ({origin_of(fit)})"))
     if coded := coded_of(fit):
         facts.append(("Units", coded))
     if fit._covariance is not None and not are_normal(fit.degrees_of_freedom):
@@ -196,6 +196,12 @@ def _scales(fit: Fit) -> list[str]:
     """Centre and scale of each column that the fit estimated, as text."""
     scales = fit.released_units()
     return [f"{name} {centre:.4g}, {scale:.4g}" for name, (centre, scale) in scales]
+
+
+def origin_of(fit: Fit, budget: str = "the budget") -> str:
+    """Say where the centres and scales of a fit are from."""
+    coding = fit.coded.coding
+    return (coding and coding.origin) or f"estimated with part of {budget}"
 
 
 def coded_of(fit: Fit) -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dpfast.curator.noisy_release import observed
+from dpfast.data.scaling.units import from_elsewhere
 from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput, understood
 from dpfast.fit_requests.account import Account
@@ -105,7 +106,9 @@ class Like:
                 "the public table of regression.like must have weights, offsets and persons where "
                 "the private one has them, and none elsewhere: their scores would be of other "
                 f"sizes. It has {_described(request)}, and the private one {_described(private)}. "
-                "Pass both by dpfast.records(..., sample_weight=..., offset=..., group=...)."
+                "Pass both by dpfast.records(..., sample_weight=..., offset=...), and persons by "
+                'dpfast.records(..., group=..., each="person"). With weights persons need '
+                "group_size=... and largest_weight=... in the place of each."
             )
         same = request.records.names == private.records.names
         coded = (request.coding is None) == (private.coding is None)
@@ -141,4 +144,5 @@ class PublicScaling(GivenScaling):
         if units.warnings:
             raise InvalidInput(" ".join(units.warnings))
         units.privacy = NOT_PRIVATE
+        units._coding = from_elsewhere(units._coding, "taken from a public table")
         self.released, self.inner, self._request = units, inner, request

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpfast.data import Records, as_records
-from dpfast.data.scaling.units import ReleasedScales, in_units
+from dpfast.data.scaling.units import ReleasedScales, from_elsewhere, in_units
 from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.request import FitRequest
 from dpfast.inference.guarantees import Guarantee
@@ -203,6 +203,8 @@ class GivenScaling:
 
     def in_place(self, spend: bool = True) -> None:
         """Rescale the request's records, without a charge."""
-        units = self.released
-        self._request.rescale(units._units, units._coding, inner=self.inner)
+        units, coding = self.released, self.released._coding
+        if coding.origin is None:
+            coding = from_elsewhere(coding, "released before")
+        self._request.rescale(units._units, coding, inner=self.inner)
         self._request.remarks, self._request.few_complete = units.warnings, units._uncounted

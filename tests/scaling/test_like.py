@@ -46,6 +46,21 @@ def test_all_but_one_histogram_is_spent_on_scores(loss):
     assert entries[0][1] ** 2 < 0.025
 
 
+@pytest.mark.parametrize("released", [False, True], ids=["public", "released before"])
+def test_texts_say_where_centres_and_scales_are_from(released, tmp_path):
+    X, y = rows(1, 4000)
+    units = dpfast.standardize(X, y, privacy=1.0, noise=dpfast.SeededNoise(0))
+    fit = fitted(X, y, like=units if released else regression.like(*rows(0, 3000)))
+    fit.save(tmp_path / "fit.json")
+    origin = "released before" if released else "taken from a public table"
+    for one in (fit, fit.coded, dpfast.saved.load(tmp_path / "fit.json")):
+        assert f"x1, x2, x3, y were {origin}; no bound" in one.methods_text()
+        assert f"({origin})" in " ".join(str(one.explain()).split())
+        assert "part of the" not in f"{one.methods_text()} {one.explain()}"
+    assert "privately standardised" not in fit.model
+    assert "part of the same budget" in fitted(X, y).methods_text()
+
+
 def test_the_start_is_of_the_public_rows_alone():
     """The same public table and two private ones: the first point, to the last bit, is one."""
     like = regression.like(*rows(0, 3000))

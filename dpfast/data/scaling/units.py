@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ class Released(Column):
     unit: float
     low: float = -math.inf
     high: float = math.inf
+    #: Where centre and unit are from, if not from the budget of the fit: a public fact.
+    origin: str | None = field(default=None, compare=False)
     kind: ClassVar[str] = "released"
 
     @property
@@ -100,6 +102,15 @@ def released_coding(
     terms = tuple((Main(name),) for name in names)
     columns[response] = Released(*scales.response)
     return Coding(columns, terms, response, fit_intercept, arrays=not by_name)
+
+
+def from_elsewhere(coding: Coding, origin: str) -> Coding:
+    """Return a coding of released columns that says where its centres and scales are from."""
+    columns = {
+        name: replace(declared, origin=origin)  # type: ignore[type-var]
+        for name, declared in coding.columns.items()
+    }
+    return replace(coding, columns=columns)
 
 
 class CodedRecords(Records):

@@ -10,7 +10,7 @@ from dpfast.inference.composition import in_numbers
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rendering.digits import printable, span_of
 from dpfast.inference.rendering.targets import target_of
-from dpfast.inference.summary import are_normal, coded_of
+from dpfast.inference.summary import are_normal, coded_of, origin_of
 from dpfast.privacy.budget import GDP
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _of_fit(fit: Fit) -> str:
     if scales := fit.released_units():
         columns = _listed([name for name, _ in scales])
         said.append(
-            f"Centre and scale of {columns} were estimated with part of the same budget; no bound "
+            f"Centre and scale of {columns} were {origin_of(fit, 'the same budget')}; no bound "
             "on the data was assumed."
         )
     if coded := coded_of(fit):
