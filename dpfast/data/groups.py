@@ -28,7 +28,8 @@ def checked_group_size(group: Any, group_size: Any, unit: str = "row") -> int:
     if (group is None) != (group_size is None):
         raise InvalidInput(
             "group (the person of each row) and group_size (the public bound on rows per person) "
-            "go together; received only one of them."
+            "go together; received only one of them. Where each person shall count once, with the "
+            'mean of their rows, write group=..., each="person".'
         )
     if group is None:
         return 1

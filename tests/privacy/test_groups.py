@@ -192,7 +192,7 @@ def test_intervals_allow_for_rows_that_go_together():
 @each(
     ("options", "named"),
     [
-        ({"group": [1, 2]}, "go together"),
+        ({"group": [1, 2]}, 'go together.*each="person"'),
         ({"group_size": 2}, "go together"),
         ({"group": [1, 2], "group_size": 0}, "group_size"),
         ({"group": [1, 2], "group_size": 2.5}, "group_size"),
