@@ -335,12 +335,14 @@ OF_SCHEMA = {
     **dict.fromkeys(("load", "from_json", "from_file"), "dpfast.Schema.from_toml(text)"),
 }  # fmt: skip
 
+_PUBLIC_ROWS = 'the public rows first, such as {"age": [30, 40]}'
+
 #: Arguments of methods of results, and what to pass instead.
 OF_METHODS = {
     **dict.fromkeys(("conf_level", "confidence", "confidence_level", "conf", "ci", "prob"),
                     "level=0.9"),
     **dict.fromkeys(("newdata", "exog", "data", "df", "table", "at", "atexog", "rows", "datagrid"),
-                    'the public rows first, such as {"age": [30, 40]}'),
+                    _PUBLIC_ROWS),
     **dict.fromkeys(("variables", "dydx"), "nothing for it: every variable of the model is in it"),
     **dict.fromkeys(("r_matrix", "hypothesis", "hypotheses", "constraints", "q_matrix", "R", "q"),
                     'the hypothesis first, such as "a = 0, b = 0"'),
@@ -416,6 +418,7 @@ CALLS = {
     "CustomLoss": "dpfast.CustomLoss(loss, psi, psi_prime, ...), functions of a residual",
     "Mallows": "dpfast.Mallows(2.0), of a radius",
     "Study": "dpfast.Study(table, privacy=1.0, schema=schema)",
+    "Waves": "dpfast.tables.Waves(1.0, waves=4), of the number of waves to come",
     "records": "dpfast.records(X, y, names=[...], sample_weight=..., offset=..., group=..., "
                "group_size=...)",
     "counts": _TABLE.format("counts", '"sex"'),
@@ -452,10 +455,16 @@ def instead(called: Callable[..., Any], given: tuple[Any, ...], named: Mapping[s
         usual = (OF_METHODS if is_method else ARGUMENTS).get(unknown, "")
         if usual is _RIDGE and "ridge" in parameters:
             usual = "ridge=0.1"
+        if usual is _PUBLIC_ROWS and "y" in parameters:
+            usual = f"the private records first: {name}(X, y)"
         hint = hint or (f". Write {usual}." if usual else "")
         return f"{name}() has no argument {unknown!r}" + (hint or f"; it has {', '.join(known)}.")
     needed = parameters.get("privacy")
-    if needed is not None and needed.default is Parameter.empty and "privacy" not in named:
+    try:
+        bound = signature(called).bind_partial(*given, **named).arguments
+    except TypeError:  # too many of them
+        bound = dict(named)
+    if needed is not None and needed.default is Parameter.empty and "privacy" not in bound:
         return _NEEDED.format(name)
     try:
         signature(called).bind(*given, **named)

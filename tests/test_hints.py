@@ -34,6 +34,7 @@ TABLE = pandas.DataFrame({"wage": np.exp(Y / 4), "educ": X[:, 0], "exper": X[:, 
     region=np.where(X[:, 0] > 0, "north", "south")
 )
 LEDGER = dpfast.Ledger(100.0)
+WAVES = dpfast.tables.Waves(1.0, waves=4, ledger=LEDGER)
 PAID = {"privacy": 1.0, "ledger": LEDGER}
 
 
@@ -48,6 +49,8 @@ CALLS = {
         lambda: dpfast.fit(TABLE, "wage ~ educ", **PAID), "formula comes first",
     ),
     'fit("y ~ x", df)': (lambda: dpfast.fit("wage ~ educ", TABLE), r"privacy=\(1\.0, 1e-6\)"),
+    "Waves(1.0)": (lambda: dpfast.tables.Waves(1.0), r"argument: 'waves'. Write .*waves=4\)"),
+    "Waves()": (lambda: dpfast.tables.Waves(waves=4), "Waves.. needs privacy="),
     "fit(X, y)": (lambda: dpfast.fit(X, Y), "needs privacy="),
     'fit("y ~ x")': (lambda: dpfast.fit("wage ~ educ", **PAID), "a formula needs a table"),
     "fit(y, X)": (lambda: dpfast.fit(Y, X, **PAID), "X comes first, then y"),
@@ -261,6 +264,7 @@ METHODS = {
     "use_f": (lambda fit: fit.wald_test("x1", use_f=True), "degrees of freedom"),
     "at": (lambda fit: fit.marginal_effects(at="mean"), "public rows first"),
     "eform": (lambda fit: fit.to_frame(eform=True), r"fit\.ratios\(\)"),
+    "update, data": (lambda _: WAVES.update(X, Y, data=TABLE), r"records first: update\(X, y\)\."),
     "other": (lambda fit: fit.summary(nothing=1), r"no argument 'nothing'; it has level, alpha"),
     "study, groupby": (lambda _: STUDY.counts(groupby="region", share=0.1), 'write by="region"'),
     "study, privacy": (lambda _: STUDY.fit("wage ~ educ", privacy=1.0), r"write share=0\.2"),
