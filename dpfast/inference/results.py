@@ -205,7 +205,8 @@ class Fit(AfterFit):
                 self._missing
                 or "no covariance was released with this result: its budget went to the estimate. "
                 "dpfast.fit(..., inference=True), its default, estimates one wherever loss and "
-                "weights have a Hessian."
+                "weights have a Hessian. With fit_sparse, name coefficients in of_interest, "
+                "which then have standard errors."
             )
         return named(self._covariance.matrix, self.names, self.names)
 

@@ -357,9 +357,9 @@ class _Sparse(Analysis[Fit]):
         interest = ", ".join([self.names[place] for place in self.interest])
         return (
             f"{self.n_selected} of {self.request.n_covariates} columns selected privately "
-            "(orthogonal matching pursuit), then private clipped Newton"
-            + f"; double selection, with intervals, for {interest}"
-            * bool(interest)
+            "(orthogonal matching pursuit"
+            + f"; double selection, with intervals, for {interest}" * bool(interest)
+            + "), then private clipped Newton"
         )
 
     def report(self, answers: Fit) -> Fit:
