@@ -194,6 +194,12 @@ def minimize(
     asked next and for how much depends on earlier answers, which the ledger's rule covers (claim
     K4).  ``kl``, ``start`` and every other option must be public.
 
+    Notes
+    -----
+    Gradients of a :class:`PerRecordObjective` are scaled privately, by factors of at most some 18;
+    rescale columns first whose units differ by more than some 100, and standardise
+    (:func:`dpfast.standardize`) those of a built-in loss, which is not scaled.
+
     Examples
     --------
     >>> import numpy as np, dpfast

@@ -46,6 +46,13 @@ def test_k9_squared_directions_move_by_two_axes_and_no_less(n):
     assert 0.99 * claimed <= found <= claimed
 
 
+def test_scales_are_at_most_18_times_that_of_an_average_parameter():
+    """As ``docs/methods.md`` says: a column in a unit of 1e4 is scaled no more than by this."""
+    row = np.array([1.0, 1e-4])
+    scales, _ = private_scales(curator(np.tile(row, (20_000, 1)), rho=1e6), np.zeros(2), 1e6)
+    assert np.round(scales.max()) == 18.0
+
+
 @pytest.mark.parametrize("clip", [None, 0.3, 1e-6])
 @pytest.mark.parametrize("n", [1, 5])
 def test_k9_a_scaled_mean_moves_by_the_clip_and_no_less(clip, n):
