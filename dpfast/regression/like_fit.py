@@ -18,7 +18,7 @@ from dpfast.regression.design_basis import main_columns
 from dpfast.scaling.like import UNLIMITED, Like, PublicScaling, of_like
 from dpfast.scaling.remarks import stopped_after
 from dpfast.solvers.pcn.histogram import N_FINE_BINS
-from dpfast.solvers.pcn.like import PublicStart, public_start, step_budgets
+from dpfast.solvers.pcn.like import OTHER_CURVATURE, PublicStart, public_start, step_budgets
 from dpfast.solvers.pcn.plan import BudgetAllocation
 from dpfast.solvers.pcn.result import SolverResult
 
@@ -32,6 +32,12 @@ OTHER_ROWS = (
     "scores vary otherwise than those of the public table of regression.like, mainly along "
     "{columns}: standard errors may be wrong by a third or more. Leave the table out, or take "
     "one that is more like this one."
+)
+
+OTHER_STEPS = (
+    "scores vary {ratio:.2g} times as much as those of the public table of regression.like along "
+    "{columns}: coefficients there, which were reached with its curvature, and their standard "
+    "errors may be far off. Check the units of these columns, or leave the table out."
 )
 
 
@@ -121,9 +127,12 @@ class LikeFit(DefaultFit):
             self._stopped = spent + OTHER_SIZE.format(**steps._asdict())
             return Solution([np.full(rows.dimension, np.nan)], None, self._stopped)
         if steps.other is not None:
-            direction = steps.other if self.basis is None else self.basis @ steps.other
+            direction, ratio = steps.other
+            direction = direction if self.basis is None else self.basis @ direction
+            alike = 1.0 / OTHER_CURVATURE < ratio < OTHER_CURVATURE
             columns = main_columns(direction, self.request)
-            self._unlike[k].append(OTHER_ROWS.format(columns=columns))
+            text = OTHER_ROWS if alike else OTHER_STEPS
+            self._unlike[k].append(text.format(columns=columns, ratio=ratio))
         return Solution(iterates, steps.result)
 
     def _remarks(self, k: int, result: SolverResult) -> list[str]:

@@ -133,6 +133,10 @@ def test_a_column_that_varies_otherwise_is_named():
     X[:, 0] = 50.0 + 0.4 * (X[:, 0] - 50.0)
     (told,) = (w for w in fitted(X, y, like=like).warnings if "regression.like" in w)
     assert "x1" in told
+    # in other units Newton steps do not arrive
+    X[:, 0] = 50.0 + 0.03 * (X[:, 0] - 50.0)
+    (told,) = (w for w in fitted(X, y, like=like).warnings if "regression.like" in w)
+    assert "coefficients there" in told and "may be far off" in told
 
 
 def test_a_formula_reads_both_tables():

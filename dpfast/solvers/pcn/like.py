@@ -51,6 +51,10 @@ LEAST_COMPLETE = 0.9
 #: fit warns: standard errors are wrong by about this factor where the curvature is.
 OTHER_VARIANCE = 1.5
 
+#: The same from which on the coefficients are in doubt, too.  Where scores vary as curvature does,
+#: a Newton step with the public curvature goes this part of the way, or beyond twice of it.
+OTHER_CURVATURE = 2.0
+
 
 class Steps(NamedTuple):
     """Result of steps on private rows, or none, and how their scores differ from public ones."""
@@ -60,8 +64,9 @@ class Steps(NamedTuple):
     ratio: float
     #: Share of complete rows, in that of the public rows.
     complete: float
-    #: Direction in the design's columns in which scores vary otherwise.
-    other: Array | None = None
+    #: Direction in the design's columns in which scores vary otherwise, and their variance there,
+    #: in that of the public rows.
+    other: tuple[Array, float] | None = None
 
 
 class PublicStart(NamedTuple):
@@ -107,10 +112,10 @@ def compared(norms: NormHistogram, public: NormHistogram) -> Steps:
     return Steps(None, norms.median() / public.median(), complete)
 
 
-def other_variance(expected: Array, result: SolverResult) -> Array | None:
+def other_variance(expected: Array, result: SolverResult) -> tuple[Array, float] | None:
     """Return the direction in which scores vary most unlike those of public rows, if any does.
 
-    ``expected`` are the second moments of the public scores.
+    Their variance there follows, relative to ``expected``, the second moments of public scores.
     """
     values, columns, noise = relative_variances(expected, result.meat, result.meat_scale)
     p = len(values)
@@ -119,7 +124,8 @@ def other_variance(expected: Array, result: SolverResult) -> Array | None:
     less = 1.0 / (OTHER_VARIANCE * max(float(values[0]) + doubt, TINY))
     if max(more, less) <= 1.0:
         return None
-    return np.asarray(result.mapping @ columns[:, -1 if more > less else 0])
+    last = -1 if more > less else 0
+    return np.asarray(result.mapping @ columns[:, last]), max(float(values[last]), 0.0)
 
 
 def step_budgets(allocation: BudgetAllocation) -> Budgets:
