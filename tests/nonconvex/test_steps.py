@@ -126,3 +126,21 @@ def test_columns_of_unequal_units_cost_little():
     scaled, plain = np.mean(excesses, axis=0)
     assert scaled < 0.1 * plain
     assert scaled < 1e-3
+
+
+def test_a_path_that_ran_out_of_steps_says_so():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    y = X @ [1.0, -1.0] + rng.normal(size=500)
+
+    def told(**options):
+        method = dpfast.optimize.Adaptive(**options)
+        objective = dpfast.Objective("cauchy", scale=1.0)
+        found = dpfast.minimize(
+            X, y, objective, privacy=1.0, method=method, noise=dpfast.SeededNoise(0)
+        )
+        return [warning for warning in found.warnings if "max_steps" in warning]
+
+    (warning,) = told(max_steps=3)
+    assert "after max_steps=3 steps" in warning and "of the budget was left" in warning
+    assert told() == []

@@ -32,6 +32,14 @@ Array = NDArray[np.float64]
 #: noise; larger, it lags behind a gradient that shrinks, and gradients get too little budget.
 MEMORY = 0.7
 
+#: Part of the budget that may be left without a warning.
+MOST_LEFT = 0.05
+
+OUT_OF_STEPS = (
+    "after max_steps={steps} steps {left:.0%} of the budget was left: the answer is some way from "
+    "the minimum. Use larger max_steps of dpfast.optimize.Adaptive, or columns of like units."
+)
+
 
 class Adaptive:
     """Settings of adaptive noisy gradient descent; all public.
@@ -193,7 +201,11 @@ class Adaptive:
                 progress(k + 1, self.max_steps)
             if descent.finished:
                 break
-        return descent.result()
+        path = descent.result()
+        left = 1.0 - descent.used / total
+        if not descent.finished and pull is None and left > MOST_LEFT:
+            path.remarks.append(OUT_OF_STEPS.format(steps=self.max_steps, left=left))
+        return path
 
     def _first_step(self, curator: GradientCurator) -> float:
         self.check(curator.objective)
