@@ -250,7 +250,7 @@ def _predicted(method: Callable[[Any], Any], features: Any, n: int) -> tuple[Any
     except Exception as error:
         kind = type(error).__name__
     refused = np.zeros(n, dtype=bool)
-    refused[_refused(method, features, np.arange(n))] = True
+    refused[_refused_of_halves(method, features, np.arange(n))] = True
     if refused.all():
         raise InvalidInput(
             f"the estimator refused the validation covariates ({kind}); its message is not shown, "
@@ -262,17 +262,21 @@ def _predicted(method: Callable[[Any], Any], features: Any, n: int) -> tuple[Any
 
 
 def _refused(method: Callable[[Any], Any], features: Any, rows: Any) -> list[int]:
-    """Return the records, among these, that the estimator refuses: by halves."""
+    """Return the records, among these, that the estimator refuses."""
     try:
         method(_rows_of(features, rows))
     except Exception:
-        if len(rows) == 1:
-            return [int(rows[0])]
-    else:
-        return []
+        return _refused_of_halves(method, features, rows)
+    return []
+
+
+def _refused_of_halves(method: Callable[[Any], Any], features: Any, rows: Any) -> list[int]:
+    """Return those of rows that the estimator refuses together."""
+    if len(rows) == 1:
+        return [int(rows[0])]
     half = len(rows) // 2
-    first = _refused(method, features, rows[:half])
-    return [*first, *_refused(method, features, rows[half:])]
+    parts = [_refused(method, features, part) for part in (rows[:half], rows[half:])]
+    return [*parts[0], *parts[1]]
 
 
 def _truth_like(truth: Any, prediction: Array) -> Any:

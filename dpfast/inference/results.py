@@ -69,6 +69,7 @@ class Fit(AfterFit):
     reads: int | None = None
     _coded: Fit | None = None
     _missing = ""  # of results that were pickled before there was one
+    _why_none = ""  # why none was asked for: without a warning, since it is as it should be
     _of_units: tuple[str, ...] = ()
     _predictor: Array | None = None
     _linked, _largest_mean = "", math.inf
@@ -203,10 +204,10 @@ class Fit(AfterFit):
         if self._covariance is None:
             raise InferenceUnavailable(
                 self._missing
+                or self._why_none
                 or "no covariance was released with this result: its budget went to the estimate. "
                 "dpfast.fit(..., inference=True), its default, estimates one wherever loss and "
-                "weights have a Hessian. With fit_sparse, name coefficients in of_interest, "
-                "which then have standard errors."
+                "weights have a Hessian."
             )
         return named(self._covariance.matrix, self.names, self.names)
 

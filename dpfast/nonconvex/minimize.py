@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from dpfast.arguments import one_of, text_names
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.data.source import source_of
-from dpfast.errors import InferenceUnavailable, InvalidInput, described
+from dpfast.errors import InvalidInput, described
 from dpfast.fit_requests.partial import KeepReleased
 from dpfast.fit_requests.planned_run import Analysis, Progress, run
 from dpfast.fit_requests.request import Account, FitRequest, checked_start, response_of
 from dpfast.fit_requests.targets import target_of
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.named import Named
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
@@ -101,16 +100,10 @@ class Minimum(Fit):
     rounds: tuple[dict[str, Any], ...]
     _linear: bool
     _remarks: tuple[str, ...] = ()  # the default is for results that older versions pickled
-    _why_none: str = ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         return super().warnings + self._remarks
-
-    def cov_params(self) -> Named:
-        if self._why_none:
-            raise InferenceUnavailable(self._why_none)
-        return super().cov_params()
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
         if not self._linear:

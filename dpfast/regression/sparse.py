@@ -144,6 +144,12 @@ def fit_sparse(
     return run(analysis, label, request.memory_bytes() + request.n * request.n_covariates)
 
 
+NONE_OF_INTEREST = (
+    "no coefficient of fit_sparse has a standard error unless it is of interest: name coefficients "
+    "in of_interest."
+)
+
+
 class _Budgets(NamedTuple):
     """Gaussian-DP parameters of each choice, each fit between choices and each count of sizes."""
 
@@ -373,6 +379,7 @@ class _Sparse(Analysis[Fit]):
         for version in {id(one): one for one in (fit, fit.coded)}.values():
             version.privacy = request.guarantee()
             version.method = f"{self._description()}. Then {version.method}"
+            version._why_none = NONE_OF_INTEREST
             if version._covariance is not None:
                 matrix = np.where(lost | lost[:, None], np.nan, version._covariance.matrix)
                 version._covariance = version._covariance._replace(matrix=matrix)

@@ -52,14 +52,14 @@ def error_levels(correlation: Array, spent: Array) -> Array:
     multiples = np.arange(0.5, POINTS)[:, None] * roots_of_primes(waves)
     uniform, paths = np.abs(2.0 * (multiples % 1.0) - 1.0), np.zeros((POINTS, waves))
     weights, levels = np.full(POINTS, 1.0 / POINTS), spent.copy()
-    root = np.zeros((waves, waves))
-    for t in range(waves):  # the Cholesky factor, row by row: later rows change no earlier level
-        row = np.linalg.solve(root[:t, :t], correlation[t, :t])
+    inverse = np.zeros((waves, waves))  # of the Cholesky factor
+    for t in range(waves):  # row by row: later rows change no earlier level
+        row = inverse[:t, :t] @ correlation[t, :t]
         variance = correlation[t, t] - row @ row
         if not variance > 0.0:  # released errors that fit no joint law: from here levels add up
             break
-        root[t, :t], root[t, t] = row, math.sqrt(variance)
-        mean, deviation = paths[:, :t] @ row, root[t, t]
+        mean, deviation = paths[:, :t] @ row, math.sqrt(variance)
+        inverse[t, :t], inverse[t, t] = -(row @ inverse[:t, :t]) / deviation, 1.0 / deviation
         low, high = 0.0, float(-ndtri(0.5 * spent[t]))  # where no earlier wave is taken off
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)

@@ -115,7 +115,8 @@ def compared(norms: NormHistogram, public: NormHistogram) -> Steps:
 def other_variance(expected: Array, result: SolverResult) -> tuple[Array, float] | None:
     """Return the direction in which scores vary most unlike those of public rows, if any does.
 
-    Their variance there follows, relative to ``expected``, the second moments of public scores.
+    It comes with the variance of the scores in this direction, relative to ``expected``, the second
+    moments of public scores.
     """
     values, columns, noise = relative_variances(expected, result.meat, result.meat_scale)
     p = len(values)
