@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from dpfast.models import Huber, LeastSquares, Loss, Mallows, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import joint_grids
-from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.noise import EntropyNoise, NoiseSource
 from dpfast.privacy.random_parts import random_parts, secret_choices
 from dpfast.privacy.sensitivity import SQUARE_MU, mean_score, mean_square
 
@@ -239,15 +240,13 @@ def planned_rows(n: int, columns: int, noise: NoiseSource) -> PreconditionedQuer
     return PreconditionedQueries(planned(n, objective, noise))
 
 
+@lru_cache(maxsize=256)
 def refuse_pooled(
-    n: int,
-    asked: tuple[float, float, float],
-    steps: Sequence[float],
-    cells: int,
-    noise: NoiseSource,
+    n: int, asked: tuple[float, float, float], steps: tuple[float, ...], cells: int
 ) -> None:
-    """Refuse budgets that a query about all n records refuses; costs nothing."""
-    missing = planned(n, linear(0, LeastSquares(), intercept=True), noise)
+    """Refuse budgets that a query about all n records refuses; accepted ones are cached."""
+    nothing_drawn = EntropyNoise()
+    missing = planned(n, linear(0, LeastSquares(), intercept=True), nothing_drawn)
     overlap, distances, counted = asked
     PreconditionedQueries(missing).refuse_norm_histogram(OVERLAP_CELLS, overlap)
     if distances:

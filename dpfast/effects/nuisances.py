@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +14,8 @@ from dpfast.arguments import Array
 from dpfast.curator.effects import ARMS, Aim, Nuisance, Trial, planned_rows
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.models import resolve_loss
-from dpfast.models.losses import MASSES, NODES
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.noise import EntropyNoise
 from dpfast.privacy.rounding import ROUNDING_SHARES
 from dpfast.solvers.pcn.clipping import ASYMMETRY
 from dpfast.solvers.pcn.engine import fit_pcn
@@ -38,6 +38,19 @@ PROPENSITY_LOSS, OUTCOME_LOSS = "logistic", "least-squares"
 
 #: Assumed residual variance of a standardised outcome: covariates explain half.
 RESIDUAL_VARIANCE = 0.5
+
+#: Quadrature of a standard normal number, by equal steps to where a billionth of the mass is left:
+#: exact for smooth functions.  Weights that are clipped somewhere need the fine steps; over errors
+#: of the log odds, which move these little, every fourth is enough.
+NODES = np.arange(-48, 49) / 8.0
+MASSES = np.exp(-0.5 * NODES**2) / np.exp(-0.5 * NODES**2).sum()
+ERROR_NODES, ERROR_MASSES = NODES[::4], MASSES[::4] / MASSES[::4].sum()
+
+#: Halvings of the bracket of a spread: it is then known to a millionth.
+HALVINGS = 25
+
+#: Standard normal quartile.
+QUARTILE = 0.6744897501960817
 
 
 class Fold(NamedTuple):
@@ -92,15 +105,19 @@ def _setting(loss: str, n: int, p: int, mu: float) -> Setting:
     return Setting(kind._adapted_to_sample(kind._for_records(n, p, mu), n), None, True)
 
 
-def refuse(n: int, aim: Aim, covariates: int, budget: Budgets, noise: NoiseSource) -> None:
-    """Refuse, before the charge, budgets that a query about n records would refuse."""
+@lru_cache(maxsize=256)
+def refuse(n: int, aim: Aim, covariates: int, budget: Budgets) -> None:
+    """Refuse, before the charge, budgets that a query about n records would refuse.
+
+    Accepted ones are cached.
+    """
     for loss, p, mu in (
         (PROPENSITY_LOSS, 1 + covariates * int(aim.propensity), budget.propensity),
         (OUTCOME_LOSS, 2 * (1 + covariates * int(aim.outcomes)), budget.outcomes),
     ):
         if mu:
             counts = _setting(loss, n, p, mu).query_counts
-            rows = planned_rows(n, p, noise)
+            rows = planned_rows(n, p, EntropyNoise())  # never drawn from
             rows.refuse(*prices(n, p, (mu,), 1.0, (counts,), False), cells=N_FINE_BINS)
 
 
@@ -203,13 +220,14 @@ class Index(NamedTuple):
         )
 
     def mean(self, weights: Array) -> Array:
-        """Return the mean row under weights that depend on the log odds."""
+        """Return mean rows under weights of shape (..., nodes) that depend on the log odds."""
         return (self.masses * weights) @ self.rows
 
     def square(self, weights: Array) -> Array:
-        """Return the weighted mean of the outer product of a row."""
+        """Return the weighted means of the outer product of a row, of shape (..., p, p)."""
         weights = self.masses * weights
-        return np.asarray(self.rows.T * weights @ self.rows + weights.sum() * self.rest)
+        total = weights.sum(axis=-1)[..., None, None]
+        return np.asarray((self.rows.T * weights[..., None, :]) @ self.rows + total * self.rest)
 
 
 def _chance(odds: Array) -> Array:
@@ -235,7 +253,7 @@ class Weighed:
             if known_propensities is not None:
                 index = index.known(*known_propensities)
             error = math.sqrt(max(float(np.trace(fold.rows @ fold.propensity_covariance)), 0.0))
-            e = _chance(index.odds[:, None] + error * NODES)
+            e = _chance(index.odds[:, None] + error * ERROR_NODES)
             clipped = _chance(index.odds)[:, None]
             if aim.known is None:
                 clipped = np.clip(clipped, overlap, 1.0 - overlap)
@@ -247,8 +265,8 @@ class Weighed:
                 np.maximum(np.einsum("ij,aji->a", fold.rows, inverses), 0.0)
                 for inverses in (fold.arm_covariances, fold.sampled)
             )
-            chance = e @ MASSES
-            deviation = np.sqrt((e - chance[:, None]) ** 2 @ MASSES)
+            chance = e @ ERROR_MASSES
+            deviation = np.sqrt((e - chance[:, None]) ** 2 @ ERROR_MASSES)
             self._parts.append(
                 (
                     index,
@@ -277,13 +295,15 @@ class Weighed:
         square = 0.0
         for index, _, e, *_ in self._parts:
             outside = index.masses @ ((e > 1.0 - overlap) | (e < overlap) & (not self._treated))
-            square += float(MASSES @ (outside - MASSES @ outside) ** 2)
+            square += float(ERROR_MASSES @ (outside - ERROR_MASSES @ outside) ** 2)
         return math.sqrt(square) / len(self._folds)
 
     def residuals(self, lengths: NormHistogram) -> float:
         """Estimate the standard deviation of residuals from the median deviation, by bisection."""
-        low, high, sizes = -60.0, 60.0, self._sizes(1.0)
-        for _ in range(50):
+        sizes = self._sizes(1.0)
+        # the median of a mixture lies between those of its parts
+        low, high = np.log(QUARTILE * np.array([sizes.min(), sizes.max()])).tolist()
+        for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             below = (self._chances * ndtr(-np.minimum(math.exp(middle) / sizes, 40.0))).sum()
             low, high = (middle, high) if 2.0 * below > 0.5 * len(self._folds) else (low, middle)
@@ -305,38 +325,36 @@ class Weighed:
         )
         return np.asarray(np.maximum(sizes, 1e-300))
 
-    def product(self, clip: float, spread: float) -> float:
-        """Return the variance of the mean that comes from errors of the outcome models.
+    def product(self, clip: Array, spread: float) -> Array:
+        """Return the variance of the mean from errors of the outcome models, for each bound.
 
         Where weights or deviations are clipped, an error ``m' - m`` of one fold's outcome model
         does not cancel.  The part that is left, ``off' (m' - m)``, is correlated with that fold's
         own deviations.
         """
-        total = 0.0
+        total = np.zeros(len(clip))
         for fold, part in zip(self._folds, self._parts, strict=True):
             index, error, _, chance, deviation, weights, model_variance, sampling_factor = part
             sizes = np.sqrt(spread**2 * sampling_factor + model_variance)
-            within = [
-                1.0 - 2.0 * ndtr(-clip / np.maximum(size * weight[:, 0], 1e-300))
-                for size, weight in zip(sizes, weights, strict=True)
-            ]
             control, treated = (
-                share * weight[:, 0] for share, weight in zip(within, weights, strict=True)
+                weight[:, 0]
+                * (1.0 - 2.0 * ndtr(-clip[:, None] / np.maximum(size * weight[:, 0], 1e-300)))
+                for size, weight in zip(sizes, weights, strict=True)
             )
             # shares are linear in the chance of treatment, and have a level and a slope
-            counted, grows = (0.0, within[1]) if self._treated else (1.0, 0.0)
+            counted, grows = (0.0, treated) if self._treated else (1.0, 0.0)
             remainders = (counted - control, grows + control), (counted, grows - treated)
             total_row = index.mean(counted + grows * chance)
             for (level, slope), noise, inverse in zip(
                 remainders, fold.arm_covariances, fold.sampled, strict=True
             ):
-                mean, sampled = level + slope * chance, spread**2 * inverse
-                of_arm, uncancelled = noise + sampled, index.mean(mean)
-                total += float(
-                    uncancelled @ of_arm @ uncancelled
-                    + 2.0 * uncancelled @ sampled @ (total_row - uncancelled)
-                )
+                sampled = spread**2 * inverse
+                of_arm, uncancelled = noise + sampled, index.mean(level + slope * chance)
+                total += ((uncancelled @ of_arm) * uncancelled).sum(axis=1)
+                others = (total_row - uncancelled) @ sampled
+                total += 2.0 * (uncancelled * others).sum(axis=1)
                 if error > 0.0:
                     moved = index.square(np.abs(slope) * deviation / error)
-                    total += float(np.trace(moved @ fold.propensity_covariance @ moved @ of_arm))
-        return max(total, 0.0) / len(self._folds) ** 2
+                    both = moved @ fold.propensity_covariance @ moved @ of_arm
+                    total += np.trace(both, axis1=1, axis2=2)
+        return np.asarray(np.maximum(total, 0.0) / len(self._folds) ** 2)

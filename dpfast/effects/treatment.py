@@ -327,10 +327,10 @@ class _Treatment(Analysis[TreatmentEffect]):
         """Plan every release, and refuse what would be refused after the charge."""
         request, aim, budget = self.request, self._aim, self._budget
         for size in part_sizes(request.n, FOLDS):
-            refuse(size, aim, request.n_covariates, budget, request.noise)
+            refuse(size, aim, request.n_covariates, budget)
         pooled = budget.overlap, budget.lengths, budget.counted
         cells = len(bin_edges(PER_OCTAVE))
-        refuse_pooled(request.n, pooled, budget.steps, cells, request.noise)
+        refuse_pooled(request.n, pooled, budget.steps, cells)
 
     def _trial(self, folds: NDArray[np.intp]) -> Trial:
         request = self.request
@@ -377,7 +377,8 @@ class _Treatment(Analysis[TreatmentEffect]):
             folds = [level(centre, first.noise_scale / weight.value, aim)] * FOLDS
             pseudo = self._pseudo_outcomes(trial, folds)
             weighed = Weighed(folds, self._overlap, aim, overlap.known)
-        nuisances = weighed.product(bound.clip, bound.spread) + bound.allowance**2
+        product = weighed.product(np.array([bound.clip]), bound.spread)
+        nuisances = float(product[0]) + bound.allowance**2
         located = _located(pseudo, centre, bound.clip, nuisances, budget, weight.value, trial.n)
         return _Estimate(located, overlap, weight, weighed, bound)
 
@@ -510,13 +511,8 @@ class _Treatment(Analysis[TreatmentEffect]):
         expected = weighed.cut(candidates, spread)
         beyond_normal = ONE_SIDED * np.maximum(over - expected, 0.0)
         allowance = ASYMMETRY * expected + beyond_normal
-        costs = (noise * candidates) ** 2 + allowance**2
-        best, least_cost = 0, math.inf
-        for i in np.argsort(costs, kind="stable").tolist():
-            if costs[i] >= least_cost:  # errors of the models only add to it
-                break
-            cost = costs[i] + weighed.product(float(candidates[i]), spread)
-            best, least_cost = (i, cost) if cost < least_cost else (best, least_cost)
+        costs = (noise * candidates) ** 2 + allowance**2 + weighed.product(candidates, spread)
+        best = int(costs.argmin())
         chosen = candidates[best], spread, allowance[best], beyond_normal[best]
         return _Bound(*map(float, chosen))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import dpfast
 from bench.effects import doubly_robust
-from dpfast.curator.effects import Aim
+from dpfast.curator.effects import Aim, Nuisance
 from dpfast.effects import nuisances, treatment, treatment_effect
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from tests.loops import each
@@ -447,9 +448,40 @@ def test_the_variance_of_both_nuisances_errors_together_is_what_they_leave(monke
         m0, m1 = Z @ nuisance.arms.T[:, 0], Z @ nuisance.arms.T[:, 1]
         treated = m1 + e / found * (control + 0.8 - m1)
         left.append(np.mean(treated - m0 - (1.0 - e) / (1.0 - found) * (control - m0)) - 0.8)
-        allowed.append(nuisances.Weighed([fold], 0.05, aim, None).product(1e9, 0.7))
+        allowed.append(nuisances.Weighed([fold], 0.05, aim, None).product(np.array([1e9]), 0.7)[0])
     ratio = np.mean(np.square(left)) / np.mean(allowed)
     assert 0.2 < ratio < 1.7
+
+
+@pytest.mark.parametrize("treated", [False, True])
+@pytest.mark.parametrize("slope", [0.0, 0.5, 3.0])
+def test_a_finer_quadrature_gives_the_same_variances_and_clipping(monkeypatch, slope, treated):
+    one = np.diag([1.0, 1.3])
+    nuisance = Nuisance(np.array([-0.4, slope]), np.zeros((2, 2)))
+    errors = np.array([0.02 * one] * 2), np.array([one] * 2) / 500.0
+    fold = nuisances.Fold(nuisance, one, 0.01 * one, *errors)
+    clip = np.array([0.5, 2.0, 30.0])
+    found = []
+    for step in (8, 64):
+        nodes = np.arange(-6 * step, 6 * step + 1) / step
+        masses = np.exp(-0.5 * nodes**2)
+        monkeypatch.setattr(nuisances, "NODES", nodes)
+        monkeypatch.setattr(nuisances, "MASSES", masses / masses.sum())
+        if step > 8:
+            monkeypatch.setattr(nuisances, "ERROR_NODES", nuisances.NODES)
+            monkeypatch.setattr(nuisances, "ERROR_MASSES", nuisances.MASSES)
+        weighed = nuisances.Weighed([fold, fold], 0.05, Aim(True, True, treated), None)
+        residual = weighed.residuals(SimpleNamespace(median=lambda: 0.6745))
+        found.append([*weighed.product(clip, 0.8), *weighed.cut(clip, 0.8), residual])
+    np.testing.assert_allclose(*found, rtol=0.01, atol=5e-4)
+
+
+def test_the_spread_of_residuals_is_found_from_the_median_deviation():
+    aim = Aim(False, False, False, 0.5)
+    weighed = nuisances.Weighed([nuisances.level(0.0, 0.0, aim)], 0.05, aim, None)
+    # each deviation is twice a residual, in both arms
+    lengths = SimpleNamespace(median=lambda: 2.0 * 3.0 * nuisances.QUARTILE)
+    assert weighed.residuals(lengths) == pytest.approx(3.0, rel=1e-6)
 
 
 def test_a_schema_declares_ranges_and_the_labels_of_the_treatment():
