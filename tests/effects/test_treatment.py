@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from types import SimpleNamespace
 
@@ -482,6 +483,19 @@ def test_the_spread_of_residuals_is_found_from_the_median_deviation():
     # each deviation is twice a residual, in both arms
     lengths = SimpleNamespace(median=lambda: 2.0 * 3.0 * nuisances.QUARTILE)
     assert weighed.residuals(lengths) == pytest.approx(3.0, rel=1e-6)
+
+
+def test_clipped_deviations_leave_a_part_of_the_errors_of_outcome_models():
+    """Half of the records are treated: a part 1 - w of the deviations is cut off in each arm."""
+    aim, clip, spread, inverse = Aim(False, False, False, 0.5), 3.0, 0.8, 0.01
+    fold = nuisances.level(0.0, 0.2, aim)._replace(sampled=np.full((2, 1, 1), inverse))
+    weighed = nuisances.Weighed([fold], 0.05, aim, None)
+    noise = (0.2 * 0.5) ** 2
+    size = 2.0 * math.sqrt(spread**2 * (1.0 + inverse) + noise)
+    left = math.erfc(clip / size / math.sqrt(2.0))
+    own = 2.0 * left * (1.0 - left) * spread**2 * inverse  # goes with the fold's deviations
+    expected = 2.0 * (left**2 * (noise + spread**2 * inverse) + own)
+    assert weighed.product(np.array([clip]), spread)[0] == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_schema_declares_ranges_and_the_labels_of_the_treatment():
