@@ -8,19 +8,19 @@ constants; ``tests/twins/decisions.py`` holds the plain NumPy twins.
 Conventions of the file
 -----------------------
 * Eigenvectors are rows (vector k is contiguous), as of :mod:`dpfast.kernels.linalg`.
-* ``bins`` is a ``NormHistogram``: shares, upper edges and midpoints of the detected bins, and the
-  noisy shares of the octaves at their end.
+* ``bins`` are those of a ``NormHistogram``: shares, upper edges and midpoints of the detected ones,
+  and the noisy shares of the octaves at their end.
 """
 
 cimport cython
 cimport numpy as cnp
 from libc.float cimport DBL_MAX
 from libc.math cimport (
-    INFINITY, ceil, erfc, exp, fabs, frexp, hypot, ldexp, lgamma, log, log2, pow, sqrt
+    INFINITY, ceil, erfc, exp, exp2, fabs, frexp, hypot, ldexp, lgamma, log, log2, pow, sqrt
 )
-from libc.stdlib cimport malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
-from dpfast.kernels.linalg cimport congruent, multiply, solve_in_place, symmetric_eigen
+from dpfast.kernels.linalg cimport congruent, inner, multiply, solve_in_place, symmetric_eigen
 
 import numpy as np
 

@@ -18,7 +18,7 @@ from libc.float cimport DBL_MAX
 from libc.math cimport NAN, fabs, frexp, ldexp, sqrt
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
-from scipy.linalg.cython_blas cimport ddot, dgemm, dsyrk
+from scipy.linalg.cython_blas cimport ddot, dgemm, dgemv, dsyrk
 from scipy.linalg.cython_lapack cimport dgesv, dsyevd
 
 import numpy as np

@@ -101,6 +101,20 @@ cdef void congruent(const double *A, const double *S, Py_ssize_t p, double *scra
     _congruence(A, S, p, scratch, out)
 
 
+cdef double inner(const double *a, const double *b, Py_ssize_t p) noexcept nogil:
+    cdef int n = <int> p, one = 1
+    return ddot(&n, <double *> a, &one, <double *> b, &one)
+
+
+cdef void apply(const double *A, bint transposed, const double *x, Py_ssize_t p,
+                double *out) noexcept nogil:
+    cdef int n = <int> p, step = 1
+    cdef double one = 1.0, zero = 0.0
+    # BLAS sees the transpose
+    dgemv(b"N" if transposed else b"T", &n, &n, &one, <double *> A, &n, <double *> x, &step, &zero,
+          out, &step)
+
+
 cdef int solve_in_place(double *A, Py_ssize_t p, double *b) noexcept nogil:
     cdef int n = <int> p, one = 1, info = 0
     cdef int *pivots

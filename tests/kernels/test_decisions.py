@@ -58,20 +58,71 @@ def symmetric(rng, p, definite=True):
 @pytest.mark.parametrize("seed", range(60))
 def test_the_same_bins_are_detected(seed):
     ours, theirs = histograms(seed)
-    for one, other in zip(ours, theirs, strict=True):
-        close(one, other, rtol=1e-13)
+    for name in theirs._fields:
+        close(getattr(ours, name), getattr(theirs, name), rtol=1e-13)
+    assert ours.longest == ours.upper[-1]
 
 
 def test_bins_are_detected_from_any_memory():
     shares, noise = noisy_shares(np.random.default_rng(3), 2)
     strided = np.repeat(shares, 2)[::2]
     assert not strided.flags.c_contiguous
-    for one, other in zip(
-        histogram.NormHistogram.from_noisy_shares(strided, noise, 2),
-        histogram.NormHistogram.from_noisy_shares(shares, noise, 2),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)
+    found = histogram.NormHistogram.from_noisy_shares(strided, noise, 2)
+    expected = histogram.NormHistogram.from_noisy_shares(shares, noise, 2)
+    for name in twin.NormHistogram._fields:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_edges_of_cells():
+    for per_octave in (1, 2, 4):
+        edges = histogram.bin_edges(per_octave)
+        np.testing.assert_array_equal(edges, twin.bin_edges(per_octave))
+        np.testing.assert_array_equal(histogram.cell_edges(per_octave, 1.7), 1.7 * edges[:-1])
+        with pytest.raises(ValueError, match="read-only"):
+            edges[0] = 1.0
+
+
+def test_histograms_keep_copies_and_refuse_other_shapes():
+    """Bins are the histogram's own, and a wrong shape is refused before memory is read."""
+    shares, upper = np.array([0.7, 0.3]), np.array([1.0, 2.0], dtype=np.float32)
+    found = histogram.NormHistogram(shares, upper, upper[::-1][::-1], 0.1, np.ones(8), 0.2, False)
+    shares[:], found.shares[:] = 5.0, 6.0
+    np.testing.assert_array_equal(found.shares, [0.7, 0.3])
+    assert (found.octave_noise, found.before_mode, found.counted) == (0.2, False, (1.0, 0.0))
+    for wrong in (
+        (shares, upper[:1], upper, 0.1), (shares, upper, np.ones(3), 0.1),
+        (shares[:0], upper[:0], upper[:0], 0.1), (shares, upper, upper, 0.1, np.ones(7)),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"expected|at least one"):
+            histogram.NormHistogram(*wrong)
+    for size in (0, 26, 28):
+        with pytest.raises(ValueError, match="expected"):
+            histogram.NormHistogram.from_noisy_shares(np.ones(size), 0.1, 1)
+    for wrong in (None, (shares, upper, upper, 0.1)):
+        with pytest.raises(TypeError):
+            clipping.choose_clipping_norm(wrong, 0.1, 2)
+    with pytest.raises(ValueError, match="expected 27"):
+        found.density_ratio(np.ones(3), 0.1, 1, 4.0)
+
+
+@pytest.mark.parametrize("shares", [np.nan, np.inf, -np.inf, -1.0, 0.0], ids=str)
+@pytest.mark.parametrize("noise", [0.0, 1e-3, np.inf, np.nan], ids=str)
+def test_any_shares_make_a_histogram(shares, noise):
+    """Noise of any size, and what no arithmetic should give, leave every method with a number."""
+    for per_octave in (1, 2):
+        given = np.zeros(len(histogram.bin_edges(per_octave)))
+        given[3::5] = shares
+        found = histogram.NormHistogram.from_noisy_shares(given, noise, per_octave)
+        numbers = [
+            found.longest, found.median(), found.mean_square(2.0), found.mean_of_squares(),
+            found.mean_excess(1.0, 0.5), found.share_beyond(0.1), found.clipped_square(1.0, 50.0),
+            found.downweighted_share(1.0, 0.5), found.clipped_off(1.0, 1.0, 0.5, 1.0),
+            found.choose_weight_radius(2, 1.0, 0.1), found.undetected_square(),
+            found.density_ratio(given, noise, per_octave, 4.0), *found.rescaled(2.0).upper,
+            *found.tail(np.array([0.0, 1.0, np.nan, np.inf]), 9.0),
+            *clipping.choose_clipping_norm(found, 0.1, 2, foreseen=found, n=9.0),
+        ]  # fmt: skip
+        assert all(isinstance(number, float) for number in numbers)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -81,19 +132,22 @@ def test_tails_and_means_of_histograms(seed, n):
     first, second = ours.extrapolate_tail(n), theirs.extrapolate_tail(n)
     for one, other in zip(first, second, strict=True):
         close(one, other, atol=1e-9 * max(ours.shares.max(), 1e-300))
-    posterior = histogram.tail_posterior(ours.octaves, ours.octave_noise, n, ours.before_mode)
-    for one, other in zip(
-        posterior,
-        twin.tail_posterior(ours.octaves, ours.octave_noise, n, ours.before_mode),
-        strict=True,
-    ):
-        close(one, other, atol=1e-9 * max(ours.shares.max(), 1e-300))
+    for one, other in zip(ours.extrapolate_tail(n), first, strict=True):  # the same, kept
+        np.testing.assert_array_equal(one, other)
     bound = 0.3 * ours.longest
     bounds = ours.longest * np.array([3.0, 1.0, 0.7, 1e-3])
     close(ours.tail(bounds, n), theirs.tail(bounds, n))
     close(ours.clipped_square(bound, n), theirs.clipped_square(bound, n))
     close(ours.mean_square(bound), theirs.mean_square(bound))
     close(ours.undetected_square(), theirs.undetected_square(), rtol=1e-8)
+    close(ours.clipped_square(bound, n), theirs.clipped_square(bound, n))  # another n came between
+    close(ours.median(), theirs.median())
+    close(ours.mean_of_squares(), theirs.mean_of_squares())
+    close(ours.share_beyond(bound), theirs.share_beyond(bound))
+    close(ours.share_beyond(np.inf), 0.0)
+    for scaled, expected in ((ours.rescaled(0.3), theirs.rescaled(0.3)),):
+        close(scaled.upper, expected.upper, rtol=1e-15)
+        close(scaled.tail(bounds, n), expected.tail(bounds, n))
     for power in (0.0, 0.25, 1.0):
         close(ours.mean_excess(bound, power), theirs.mean_excess(bound, power))
         close(ours.downweighted_share(bound, power), theirs.downweighted_share(bound, power))
@@ -104,6 +158,17 @@ def test_tails_and_means_of_histograms(seed, n):
             )
     chosen = ours.choose_weight_radius(5, 1.3, 1e-3), theirs.choose_weight_radius(5, 1.3, 1e-3)
     close(*chosen)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ratios_of_densities(seed):
+    rng = np.random.default_rng(seed)
+    per_octave = 1 + seed % 2
+    arguments = *noisy_shares(rng, per_octave), per_octave
+    ours = histogram.NormHistogram.from_noisy_shares(*arguments)
+    theirs = twin.NormHistogram.from_noisy_shares(*arguments)
+    narrow = *noisy_shares(rng, per_octave), per_octave, float(rng.choice([1.5, 4.0, 60.0]))
+    close(ours.density_ratio(*narrow), theirs.density_ratio(*narrow))
 
 
 def test_tails_of_distributions():

@@ -14,8 +14,8 @@ from dpfast.audit import replay
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models.names import LOSSES
 from dpfast.scaling.budget import ScalingBudget
-from dpfast.solvers.pcn.clipping import NO_REASON
 from tests.loops import each
+from tests.twins.decisions import NO_REASON
 
 N = 20_000
 RNG = np.random.default_rng(11)

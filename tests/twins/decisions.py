@@ -20,13 +20,7 @@ from dpfast.kernels.linalg import eigh
 from dpfast.models.losses import MASSES, NODES
 from dpfast.scaling.distances import CELL_MEAN, ColumnScale, DistanceHistogram
 from dpfast.scaling.thresholds import LARGEST, SMALLEST
-from dpfast.solvers.pcn import curvature as curved, histogram
-from dpfast.solvers.pcn.clipping import (
-    ASYMMETRY,
-    DOUBT_PART,
-    NO_REASON,
-    UNDETECTED_VARIATION,
-)
+from dpfast.solvers.pcn import curvature as curved
 from dpfast.solvers.pcn.curvature import (
     MAX_CURVATURE,
     MIN_CONDITION,
@@ -35,19 +29,6 @@ from dpfast.solvers.pcn.curvature import (
     GaussianCurvature,
     bounded_curvature,
 )
-from dpfast.solvers.pcn.histogram import (
-    BEYOND,
-    EVENLY,
-    FINER,
-    MISFIT,
-    NEIGHBOUR_SDS,
-    RUN_LENGTH,
-    SINGLE_BIN_SDS,
-    TAIL_OCTAVES,
-    TRIED_PARTS,
-    _grid,
-    bin_edges,
-)
 from dpfast.solvers.pcn.information import MIN_VARIATION, InformationBound, median_of_sorted
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.precondition import Preconditioner, noise_floor
@@ -55,6 +36,31 @@ from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
 from dpfast.solvers.pcn.search import CUTTING_PLANE_PART, TRUST_REGION
 
 Array = NDArray[np.float64]
+
+#: Constants of compiled histograms, which their source explains.
+LOWEST, HIGHEST, TAIL_OCTAVES, FINER, RUN_LENGTH = -6, 20, 6, 8, 4
+RATIOS = np.exp2(-np.linspace(0.8, 6.0, 12))
+ACCELERATIONS = np.exp2(-np.linspace(0.0, 3.0, 7))
+MISFIT, NEIGHBOUR_SDS, SINGLE_BIN_SDS, SQUARES_PART = 0.2, 3.0, 5.5, 0.9
+EVENLY = (np.arange(FINER) + 0.5) / FINER
+BEYOND = np.exp2(np.arange(TAIL_OCTAVES)[:, None] + EVENLY).ravel()
+TRIED_PARTS = np.exp2(-np.arange(104) / 8.0)
+NO_TAIL = np.zeros(TAIL_OCTAVES + 2)
+ASYMMETRY, UNDETECTED_VARIATION, DOUBT_PART, NO_REASON = 0.4, 3.0, 0.5, 0.05
+
+
+def bin_edges(per_octave: int) -> Array:
+    """Return the upper edges of the bins, so many to a factor 2; the last bin has no upper end."""
+    return np.exp2(np.arange(LOWEST * per_octave, HIGHEST * per_octave + 1) / per_octave)
+
+
+def _grid() -> tuple[Array, Array]:
+    """Return shares by octave, relative to the last detected one, and profiles of an octave."""
+    ratio, change = (axis.ravel()[:, None] for axis in np.meshgrid(RATIOS, ACCELERATIONS))
+    octave = np.arange(-1.0, TAIL_OCTAVES + 1.0)
+    profile = ratio**EVENLY
+    shares = ratio**octave * change ** (octave * (octave - 1.0) / 2.0)
+    return shares, profile / profile.sum(axis=1, keepdims=True)
 
 
 class Tail(NamedTuple):
@@ -116,10 +122,17 @@ def _last_octaves(shares: Array, last: int, per_octave: int) -> Array:
     return np.asarray(octaves.reshape(-1, per_octave).sum(axis=1))
 
 
-class NormHistogram(histogram.NormHistogram):
+class NormHistogram(NamedTuple):
     """Bins of a noisy histogram of norms, with methods in NumPy."""
 
-    __slots__ = ()
+    shares: Array
+    upper: Array
+    midpoints: Array
+    max_undetected: float
+    octaves: Array = NO_TAIL
+    octave_noise: float = 0.0
+    before_mode: bool = True
+    counted: tuple[float, float] = (1.0, 0.0)
 
     @staticmethod
     def from_noisy_shares(
@@ -158,6 +171,47 @@ class NormHistogram(histogram.NormHistogram):
             mode > last - per_octave,
             counted,
         )
+
+    @property
+    def longest(self) -> float:
+        return float(self.upper[-1])
+
+    def density_ratio(
+        self, shares: Array, noise_scale: float, per_octave: int, times: float
+    ) -> float:
+        """Estimate the ratio of densities in a window so many times narrower and in this one.
+
+        Densities are mean squares of norms per window.  The ratio is shrunk to 1 by its noise.
+        """
+        squares = np.maximum((self.shares * self.midpoints**2).cumsum() / times, 1e-300)
+        last = min(int(squares.searchsorted(SQUARES_PART * squares[-1])), len(squares) - 1)
+        edges, reference = bin_edges(per_octave), float(squares[last])
+        squared_edges = edges[edges <= self.upper[last]] ** 2 * 2.0 ** (-1.0 / per_octave)
+        excess = (
+            min(max(0.0, float(shares[: squared_edges.size] @ squared_edges)) / reference, times)
+            - 1.0
+        )
+        noise = noise_scale * float(squared_edges @ squared_edges) ** 0.5 / reference
+        return max(1.0 + excess**3 / max(excess**2 + noise * noise, 1e-300), 1.0 / times)
+
+    def rescaled(self, unit: float) -> NormHistogram:
+        """Return the histogram in another unit of length."""
+        return self._replace(upper=self.upper / unit, midpoints=self.midpoints / unit)
+
+    def median(self) -> float:
+        """Return the norm that half of the detected records exceed."""
+        passed = self.shares.cumsum() / max(float(np.add.reduce(self.shares)), 1e-300)
+        return float(np.exp2(np.interp(0.5, passed, np.log2(self.upper))))
+
+    def undetected_square(self) -> float:
+        """Return a likely largest mean of squared norms beyond the last detected octave."""
+        norms, shares, deviations = self.extrapolate_tail()
+        undetected = norms > self.longest
+        return float((norms[undetected] ** 2) @ (shares + deviations)[undetected])
+
+    def share_beyond(self, bound: float) -> float:
+        """Return the share of longer norms."""
+        return float(self.shares[self.midpoints > bound].sum())
 
     def mean_square(self, bound: float) -> float:
         """Return the mean square of norms clipped at a bound."""

@@ -11,7 +11,7 @@ from dpfast.solvers.pcn.clipping import (
     mean_asymmetry,
     noise_per_bound,
 )
-from dpfast.solvers.pcn.histogram import COARSE, NormHistogram, bin_edges, released_norms
+from dpfast.solvers.pcn.histogram import COARSE, NormHistogram, cell_edges, released_norms
 from dpfast.solvers.pcn.local import LocalCurvature
 from dpfast.solvers.pcn.rounds import Run
 from dpfast.solvers.pcn.scores import NoisyScore
@@ -30,7 +30,7 @@ class ScoreClipping(NamedTuple):
     @property
     def clipped_share(self) -> float:
         """Part of the records with longer scores."""
-        return float(self.norms.shares[self.norms.midpoints > self.bound].sum())
+        return self.norms.share_beyond(self.bound)
 
 
 def clipping_norm(
@@ -55,7 +55,7 @@ def clipping_norm(
             rows.subsample(), mu_round, at, "score", unit=unit, row_clipping=row_clipping
         )
         first_bound, _ = choose(norms, noise_per_bound(n, [mu]))
-        edges = unit * bin_edges(COARSE)[:-1]
+        edges = cell_edges(COARSE, unit)
         answer, counts = rows.clipped_and_counted(
             at, first_bound, mu, edges, budget.histogram, row_clipping
         )
