@@ -2,13 +2,14 @@
 
 A number in upper case in a module that a default fit goes through, and each entry of a table of
 numbers, is a constant; those that only guard arithmetic, size blocks or stand in a proof are named
-in ``not_judged.tsv`` with the reason.  Those of compiled decisions (csrc/decisions) are left out.  Each is halved and doubled alone, and every cell is fitted
-again with the same noise.  *Error*: distance from the exact fit of the same records, root mean
-square over slopes in its standard errors, the median run's; *width*: of the intervals over the
-exact ones; *missed*: by predictions, root mean square over the response's standard deviation;
-*points* on the way; *held*: how often intervals hold the exact estimate; *warned*: fits that warn.
-The first four are geometric means over cells, relative to those of the constant as it is; *most*:
-the largest change of a cell's.  Noise is seeded: a simulation.
+in ``not_judged.tsv`` with the reason.  Those of compiled decisions (csrc/decisions) are left out.
+Each is halved and doubled alone, and every cell is fitted again with the same noise. *Error*:
+distance from the exact fit of the same records, root mean square over slopes in its standard
+errors, the median run's; *width*: of the intervals over the exact ones; *missed*: by predictions,
+root mean square over the response's standard deviation; *points* on the way; *held*: how often
+intervals hold the exact estimate; *warned*: fits that warn. The first four are geometric means over
+cells, relative to those of the constant as it is; *most*: the largest change of a cell's. Noise is
+seeded: a simulation.
 """
 
 from __future__ import annotations

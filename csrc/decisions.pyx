@@ -20,7 +20,9 @@ from libc.math cimport (
 )
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
-from dpfast.kernels.linalg cimport congruent, inner, multiply, solve_in_place, symmetric_eigen
+from dpfast.kernels.linalg cimport (
+    apply, congruent, inner, multiply, solve_in_place, symmetric_eigen
+)
 
 import numpy as np
 
@@ -64,6 +66,7 @@ cdef const double *_of(object value, Py_ssize_t size, list copies) except NULL:
 
 
 include "decisions/norms.pxi"
+include "decisions/whitening.pxi"
 include "decisions/curvatures.pxi"
 include "decisions/links.pxi"
 include "decisions/covariances.pxi"

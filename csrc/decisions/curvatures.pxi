@@ -1,55 +1,26 @@
-# Whitening, expected and updated curvatures, and the information bound; part of decisions.pyx.
-
-def precondition(gram, double floor, expected):
-    """Compute whitening, its inverse and the eigenvalues; see ``precondition``.
-
-    An eigenvalue is at least ``floor``, or as expected if that is smaller.
-    """
-    cdef list copies = []
-    cdef cnp.ndarray source = _square(gram, "gram")
-    cdef Py_ssize_t p = cnp.PyArray_DIM(source, 0), i, j, k
-    cdef cnp.ndarray whiten = _new_matrix(p), unwhiten = _new_matrix(p), values = _new_vector(p)
-    cdef const double *target = NULL
-    cdef double *w = _data(values)
-    cdef double *forward = _data(whiten)
-    cdef double *back = _data(unwhiten)
-    cdef double limit, root, entry
-    if expected is not None:
-        target = _of(expected, p * p, copies)
-    cdef cnp.ndarray room = _new_vector(p * p)
-    cdef double *scratch = _data(room)
-    cdef int status = symmetric_eigen(_data(source), p, w, back, scratch)
-    for k in range(p):
-        limit = floor
-        if target != NULL:
-            entry = 0.0
-            for i in range(p):
-                entry += back[k * p + i] * _dot(target + i * p, back + k * p, p)
-            limit = _smaller(floor, entry)
-        root = sqrt(_larger(w[k], limit))
-        for i in range(p):
-            forward[i * p + k] = back[k * p + i] / root
-            back[k * p + i] *= root
-    _check_memory(status)
-    return whiten, unwhiten, values
-
+# Expected and updated curvatures, and the information bound; part of decisions.pyx.
 
 cdef double _bounded(double curvature, double smallest, double largest) noexcept nogil:
     """Return a curvature within limits; the smallest if it is NaN."""
     return largest if curvature >= largest else curvature if curvature > smallest else smallest
 
 
+cdef void _design_hessian(const double *slope, double variance, double across, double along,
+                          Py_ssize_t p, double *out) noexcept nogil:
+    cdef double factor = (along - across) / variance
+    cdef Py_ssize_t i, j
+    for i in range(p):
+        for j in range(p):
+            out[i * p + j] = factor * (slope[i] * slope[j])
+        out[i * p + i] += across
+
+
 def design_hessian(slopes, double variance, double across, double along):
     """Compute a Hessian of one curvature across the slopes and another along them."""
     cdef cnp.ndarray given = _float_array(slopes, "slopes")
-    cdef Py_ssize_t p = len(given), i, j
+    cdef Py_ssize_t p = cnp.PyArray_SIZE(given)
     cdef cnp.ndarray out = _new_matrix(p)
-    cdef const double *slope = _data(given)
-    cdef double factor = (along - across) / variance
-    for i in range(p):
-        for j in range(p):
-            _data(out)[i * p + j] = factor * (slope[i] * slope[j])
-        _data(out)[i * p + i] += across
+    _design_hessian(_data(given), variance, across, along, p, _data(out))
     return out
 
 

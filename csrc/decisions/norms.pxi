@@ -124,14 +124,16 @@ cdef struct norm_bins:
 
 
 cdef double _sum(const double *terms, Py_ssize_t size) noexcept nogil:
-    """Sum at most 128 numbers in NumPy's order, so that results have the bits of its arrays."""
-    cdef Py_ssize_t i, k
+    """Sum numbers in NumPy's order, so that results have the bits of its arrays."""
+    cdef Py_ssize_t i, k, half = size // 2 - size // 2 % 8
     cdef double total = 0.0
     cdef double[8] part
     if size < 8:
         for i in range(size):
             total += terms[i]
         return total
+    if size > 128:
+        return _sum(terms, half) + _sum(terms + half, size - half)
     for k in range(8):
         part[k] = terms[k]
     for i in range(8, size - size % 8, 8):
@@ -424,7 +426,7 @@ cdef class NormHistogram:
         cdef double cubes
         for i in range(self.bins.size):
             squares[i] = self.bins.shares[i] * (self.bins.midpoints[i] * self.bins.midpoints[i])
-        cubes = inner(squares, self.bins.midpoints, self.bins.size)
+        cubes = inner(squares, self.bins.midpoints, self.bins.size, 1)
         cubes /= _larger(_sum(squares, self.bins.size), TINY)
         free(squares)
         return cubes
@@ -510,8 +512,8 @@ cdef class NormHistogram:
         while i < m and _data(edges)[i] <= self.bins.upper[last]:
             square[i] = _data(edges)[i] * _data(edges)[i] * half_bin
             i += 1
-        excess = _smaller(_larger(inner(share, square, i), 0.0) / reference, times) - 1.0
-        noise = noise_scale * sqrt(inner(square, square, i)) / reference
+        excess = _smaller(_larger(inner(share, square, i, 1), 0.0) / reference, times) - 1.0
+        noise = noise_scale * sqrt(inner(square, square, i, 1)) / reference
         free(squares)
         excess = pow(excess, 3.0) / _larger(pow(excess, 2.0) + noise * noise, TINY)
         return _larger(1.0 + excess, 1.0 / times)
@@ -584,7 +586,7 @@ cdef class NormHistogram:
         for i in range(first, size):
             squares[i - first] = norms[i] * norms[i]
             most[i - first] = norms[size + i] + norms[2 * size + i]
-        found = inner(squares, most, size - first)
+        found = inner(squares, most, size - first, 1)
         free(squares)
         return found
 

@@ -101,9 +101,9 @@ cdef void congruent(const double *A, const double *S, Py_ssize_t p, double *scra
     _congruence(A, S, p, scratch, out)
 
 
-cdef double inner(const double *a, const double *b, Py_ssize_t p) noexcept nogil:
-    cdef int n = <int> p, one = 1
-    return ddot(&n, <double *> a, &one, <double *> b, &one)
+cdef double inner(const double *a, const double *b, Py_ssize_t p, Py_ssize_t step) noexcept nogil:
+    cdef int n = <int> p, apart = <int> step
+    return ddot(&n, <double *> a, &apart, <double *> b, &apart)
 
 
 cdef void apply(const double *A, bint transposed, const double *x, Py_ssize_t p,

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numpy import float64
@@ -74,8 +74,41 @@ def choose_clipping_norm(
 ) -> tuple[float, float]: ...
 def normal_excess(at: float) -> float: ...
 def precondition(
-    gram: _Array, floor: float, expected: _Array | None
-) -> tuple[_Array, _Array, _Array]: ...
+    gram: _Array,
+    noise: float,
+    expected: _Curvature | None = None,
+    times: float = 1.0,
+    shrinks: bool = False,
+) -> tuple[_Array, _Array, _Array, float, float, float]: ...
+def matrix_vector(matrix: _Array, vector: _Array) -> _Array: ...
+def round_step(
+    score: _Array,
+    noise: float,
+    whiten: _Array,
+    unwhiten: _Array,
+    variance: float,
+    trust_region: float,
+) -> tuple[_Array, _Array]: ...
+def shrunken_coefficients(
+    moment: _Array, noise: float, whiten: _Array
+) -> tuple[_Array, _Array]: ...
+def coefficients_through_link(
+    moment: _Array,
+    noise: float,
+    whiten: _Array,
+    unwhiten: _Array,
+    middle: float,
+    predictor: Callable[[float, float], float] | None,
+    offset: tuple[float, float],
+    link: int,
+    largest: float,
+    nodes: _Array,
+    masses: _Array,
+    smallest: float,
+    highest: float,
+    overstated: float,
+    trust_region: float,
+) -> tuple[_Array, _Array]: ...
 def mean_response(
     link: int, level: float, spread: float, largest: float, nodes: _Array, masses: _Array
 ) -> tuple[float, float]: ...

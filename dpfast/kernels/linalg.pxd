@@ -17,8 +17,9 @@ cdef void congruent(const double *A, const double *S, Py_ssize_t p, double *scra
 # -1 where memory ran out.
 cdef int solve_in_place(double *A, Py_ssize_t p, double *b) noexcept nogil
 
-# Products with BLAS, whatever their size: their bits are those of NumPy's `@`.
-cdef double inner(const double *a, const double *b, Py_ssize_t p) noexcept nogil
+# Products with BLAS, whatever their size: their bits are those of NumPy's `@`.  Entries of a and of
+# b are `step` apart.
+cdef double inner(const double *a, const double *b, Py_ssize_t p, Py_ssize_t step) noexcept nogil
 
 # `out = A x`, or `A' x`, which does not overlap with x.
 cdef void apply(const double *A, bint transposed, const double *x, Py_ssize_t p,

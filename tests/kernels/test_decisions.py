@@ -20,6 +20,7 @@ from dpfast.solvers.pcn import (
     search,
     steps,
 )
+from dpfast.solvers.pcn.plan import Setting
 from dpfast.solvers.pcn.scores import NoisyScore
 from tests.twins import decisions as twin
 
@@ -205,13 +206,80 @@ def test_whitening(p):
     rng = np.random.default_rng(p)
     for gram in (symmetric(rng, p), symmetric(rng, p, False)):
         answer = Answer(gram, 0.01, None)
-        for expected in (None, symmetric(rng, p)):
-            ours = precondition.precondition(answer, expected)
-            theirs = twin.precondition(answer, expected)
+        slopes = rng.normal(size=p)
+        expected = slopes, float(slopes @ slopes), 0.004, 0.03
+        for arguments in ((), (expected,), (expected, 3.0), (expected, 3.0, True), (None, 3.0)):
+            ours = precondition.precondition(answer, *arguments)
+            theirs = twin.precondition(answer, *arguments)
             close(ours.values, theirs.values)
+            close(ours[3:], theirs[3:])
+            assert ours.is_clear == (not ours.unclear.any())
+            assert ours.shows_records == (ours.trace >= 3.0 * ours.floor)
             # eigenvectors are known up to their signs
             close(ours.whiten @ ours.whiten.T, theirs.whiten @ theirs.whiten.T, rtol=1e-7)
             close(ours.unwhiten @ ours.whiten, np.eye(p), atol=1e-9)
+
+
+def test_whitening_of_what_is_no_matrix():
+    """Values that are not finite give NaN, and shapes that do not fit are refused."""
+    for entry in (np.nan, np.inf):
+        found = precondition.precondition(Answer(np.full((3, 3), entry), 0.1, None))
+        assert np.isnan(found.values).all()
+        assert found.is_clear  # no direction is known to be within noise
+    slopes = np.ones(2)
+    for wrong in (np.ones(3), np.ones((2, 3)), np.ones((0, 0))):
+        with pytest.raises(ValueError, match="square"):
+            precondition.precondition(Answer(wrong, 0.1, None))
+    with pytest.raises(ValueError, match="expected 3"):
+        precondition.precondition(Answer(np.eye(3), 0.1, None), (slopes, 2.0, 1.0, 1.0), 1.0, True)
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_steps_of_rounds(p):
+    rng = np.random.default_rng(p)
+    for scale, noise in ((1.0, 0.1), (1e3, 0.1), (0.01, 1.0), (0.0, 1.0)):
+        whitening = precondition.precondition(Answer(symmetric(rng, p), 0.01, None))
+        score = NoisyScore(rng.normal(size=p), scale * rng.normal(size=p), noise)
+        maps = whitening.whiten, whitening.unwhiten
+        for variance in (0.0, 100.0):
+            found = decisions.round_step(score.score, noise, *maps, variance, search.TRUST_REGION)
+            for one, other in zip(found, twin.round_step(score, whitening, variance), strict=True):
+                close(one, other)
+        for matrix in maps:
+            np.testing.assert_array_equal(
+                decisions.matrix_vector(matrix, score.score), matrix @ score.score
+            )
+            close(decisions.matrix_vector(matrix.T, score.score), matrix.T @ score.score)
+    for call in (
+        lambda: decisions.round_step(np.ones(p + 1), 0.1, *maps, 0.0, 1.5),
+        lambda: decisions.matrix_vector(maps[0], np.ones(p + 1)),
+        lambda: decisions.shrunken_coefficients(np.ones(p + 1), 0.1, maps[0]),
+    ):
+        with pytest.raises(ValueError, match="expected"):
+            call()
+
+
+@pytest.mark.parametrize("p", SIZES)
+@pytest.mark.parametrize(
+    "loss", [Logistic(), Poisson(), Poisson(3.0), Probit(), Gamma()],
+    ids=["logistic", "poisson", "capped", "probit", "gamma"],
+)  # fmt: skip
+def test_coefficients_from_a_moment(loss, p):
+    rng = np.random.default_rng(p)
+    whitening = precondition.precondition(Answer(symmetric(rng, p), 0.01, None))
+    for scale, noise in ((0.1, 0.01), (10.0, 0.01), (0.1, 3.0), (0.0, 0.1)):
+        moment = Answer(scale * rng.normal(size=p), noise, None)
+        found = initial.shrunken_coefficients(moment, whitening)
+        for one, other in zip(found, twin.shrunken_coefficients(moment, whitening), strict=True):
+            close(one, other)
+        for intercept in (True, False):
+            for offset in ((0.0, 0.0), (0.3, 0.7)):
+                setting = Setting(loss, None, intercept, offset=offset)
+                arguments = moment, whitening, setting, 1.0, 500
+                found = initial.coefficients_through_link(*arguments)
+                expected = twin.coefficients_through_link(*arguments)
+                for one, other in zip(found, expected, strict=True):
+                    close(one, other)
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,9 @@ from dpfast.solvers.pcn.curvature import (
     bounded_curvature,
 )
 from dpfast.solvers.pcn.information import MIN_VARIATION, InformationBound, median_of_sorted
-from dpfast.solvers.pcn.plan import TINY
-from dpfast.solvers.pcn.precondition import Preconditioner, noise_floor
+from dpfast.solvers.pcn.initial import OVERSTATED, predictor_of_mean
+from dpfast.solvers.pcn.plan import TINY, Setting
+from dpfast.solvers.pcn.precondition import Preconditioner
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
 from dpfast.solvers.pcn.search import CUTTING_PLANE_PART, TRUST_REGION
 
@@ -341,16 +342,83 @@ def choose_clipping_norm(
     return float(min(max(candidates[best], min_norm), longest)), bias
 
 
-def precondition(gram: Answer, expected: Array | None = None) -> Preconditioner:
-    """Compute ``U (max(L, floor))^-1/2`` of a released matrix, and its inverse.
+def precondition(
+    gram: Answer,
+    expected: GaussianCurvature | None = None,
+    times: float = 1.0,
+    shrinks: bool = False,
+) -> Preconditioner:
+    """Compute ``U (max(L, floor))^-1/2`` of a released matrix over ``times``, and its inverse.
 
-    An eigenvalue within noise is as expected, if that is smaller.
+    The matrix is shrunk to the Hessian that is expected.  Otherwise an eigenvalue within noise is
+    as expected, if that is smaller.
     """
+    matrix, noise = gram.value / times, gram.noise_scale / times
+    p, trace, hessian = len(matrix), float(matrix.trace()), None
+    if expected is not None:
+        hessian = gaussian_design_hessian(*expected)
+        if shrinks:
+            matrix, hessian = shrink(matrix, noise, hessian), None
     # eigenvectors have no signs of their own, and noise is added in their coordinates
-    (values, vectors), floor = eigh(gram.value), noise_floor(gram)
-    floors = floor if expected is None else np.minimum(floor, (expected @ vectors * vectors).sum(0))
+    (values, vectors), floor = eigh(matrix), math.sqrt(2.0 * p) * noise
+    floors = floor if hessian is None else np.minimum(floor, (hessian @ vectors * vectors).sum(0))
     roots = np.sqrt(np.maximum(values, floors))
-    return Preconditioner(vectors / roots, (vectors * roots).T, values, floor)
+    return Preconditioner(vectors / roots, (vectors * roots).T, values, floor, noise, trace)
+
+
+def shrink(matrix: Array, noise: float, target: Array) -> Array:
+    """Shrink a released matrix to a target, by the noise's part in their squared distance.
+
+    James and Stein (1961); for covariance matrices Ledoit and Wolf (2004).
+    """
+    difference, p = matrix - target, len(target)
+    noise = noise**2 * p * (p + 1) / 2.0
+    weight = max(0.0, 1.0 - noise / max(float(np.vdot(difference, difference)), TINY))
+    return target + weight * difference
+
+
+def round_step(
+    score: NoisyScore, whitening: Preconditioner, variance: float
+) -> tuple[Array, Array]:
+    """Compute the step of a round, and its score in the coordinates before whitening."""
+    square, error = score.debiased_squared_norm
+    step = square / (square + error) * (whitening.whiten @ score.score)
+    return step * trust_region(step, variance), whitening.unwhiten.T @ score.score
+
+
+def shrunken_coefficients(moment: Any, whitening: Preconditioner) -> tuple[Array, Array]:
+    """Estimate whitened coefficients from a moment, shrunk by its noise, with their variances."""
+    whiten = whitening.whiten
+    noise = np.add.reduce(whiten * whiten) * moment.noise_scale**2
+    # whitened coefficients of a standardised response have mean square below 1/p
+    shrinkage = 1.0 / (1.0 + len(whiten) * noise)
+    return shrinkage * (whiten.T @ moment.value), noise * shrinkage
+
+
+def coefficients_through_link(
+    moment: Any, whitening: Preconditioner, setting: Setting, cap: float, n: int
+) -> tuple[Array, Array]:
+    """Estimate whitened coefficients of a link from a moment, with their variances."""
+    loss, whiten = setting.loss, whitening.whiten
+    noise = np.add.reduce(whiten * whiten) * moment.noise_scale**2
+    moments = whiten.T @ moment.value
+    level, theta = 0.0, np.zeros(len(moments))
+    if setting.intercept:
+        intercept = whitening.unwhiten[:, 0]
+        size = math.sqrt(intercept @ intercept)
+        direction = intercept / size
+        mean = 0.5 * cap + float(direction @ moments) / size
+        at_one = whiten @ direction
+        error = moment.noise_scale * (math.sqrt(at_one @ at_one) / size)
+        level = predictor_of_mean(mean, error, setting, cap, n)
+        theta, moments = level * intercept, moments - direction @ moments * direction
+    eta = level + setting.offset[0] + setting.offset[1] * NODES
+    flat = bounded_curvature(float(MASSES @ loss._means(eta, loss.largest_mean)[1]))
+    size = float(moments @ moments)
+    shrinkage = max(size - float(noise.sum()), 0.0) / max(size, TINY) / flat
+    shrinkage *= OVERSTATED if loss.link == "log" else 1.0
+    length = shrinkage * math.sqrt(size)
+    return theta + min(1.0, TRUST_REGION / max(length, TINY)) * shrinkage * moments, noise / flat**2
 
 
 def gaussian_design_hessian(slopes: Array, variance: float, across: float, along: float) -> Array:

@@ -41,11 +41,8 @@ from dpfast.solvers.pcn.initial import (
     FIRST_PART,
     FIRST_RADIUS,
     PILOT_CAP,
-    coefficients_through_link,
-    shrunken_coefficients,
 )
 from dpfast.solvers.pcn.plan import GRAM_NOISE, TINY, BudgetAllocation, Setting
-from dpfast.solvers.pcn.precondition import shrink
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
 from dpfast.solvers.pcn.steps import averaged_noise
 from dpfast.solvers.pcn.stopping import StoppingRule
@@ -264,9 +261,11 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
     whitening = precondition(gram)
     assert whitening.floor >= 0.2 or not whitening.unclear.any(), "the twin whitens once"
     if loss.curvature_varies:
-        theta, pilot_variance = coefficients_through_link(moment, whitening, setting, 1.0, n)
+        theta, pilot_variance = decisions.coefficients_through_link(
+            moment, whitening, setting, 1.0, n
+        )
     else:
-        theta, pilot_variance = shrunken_coefficients(moment, whitening)
+        theta, pilot_variance = decisions.shrunken_coefficients(moment, whitening)
     W, first_unwhiten = whitening.whiten, whitening.unwhiten
     intercept = first_unwhiten[:, 0]
 
@@ -288,7 +287,7 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
         radius = budget.longest_radius(n, p) * typical**0.5
         weighted = rows * np.sqrt(curvature_of(rows @ theta))[:, None]
         gram = table.gram(weighted, radius, budget.matrix)
-        inner = precondition(shrink(gram, decisions.gaussian_design_hessian(*shape)))  # type: ignore
+        inner = precondition(gram, shape, 1.0, True)  # type: ignore[arg-type]
         rows = rows @ inner.whiten
         score = score_of(table.rows @ (W @ theta))
         sizes = np.sqrt((rows * rows).sum(1))
@@ -301,9 +300,8 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
         scored = NoisyScore(inner.unwhiten @ theta, *answer)
         square, error = scored.debiased_squared_norm
         noise = answer.noise_scale * max(float(inner.values[-1]), inner.floor) ** 0.5
-        planes = (*planes, NoisyScore(theta, inner.unwhiten.T @ answer.value, noise))
-        step = square / (square + error) * (inner.whiten @ answer.value)
-        step *= trust_region(step, shape[1])
+        step, back = decisions.round_step(scored, inner, shape[1])
+        planes = (*planes, NoisyScore(theta, back, noise))
         theta = theta + cutting_plane(step, planes) * step
         if is_step:
             break
@@ -328,7 +326,7 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
         noise = whitening.floor / (math.sqrt(2.0 * p) * whitening.values)
     else:
         gram = table.gram(weighted, radius, budget.matrix)
-        local = precondition(gram, decisions.gaussian_design_hessian(*shape))  # type: ignore
+        local = precondition(gram, shape)  # type: ignore[arg-type]
         values, floor, noise = [part / typical for part in (local.values, local.floor, gram[1])]
     known = np.maximum(values - noise, 0.0) / np.maximum(values, floor)
     back, W = local.unwhiten, W @ local.whiten

@@ -112,10 +112,11 @@ def prepare(
     whitening = first_preconditioner(run, local, initial)
     if whitening:
         local = local._replace(budget=run.budgets(pilot.rounds, local.sampled, again=False))
+        steep_rows, at = run.rows, local.at
     else:
         whitening = local_preconditioner(run, local)
-    steep_rows = run.rows.mapped(whitening.whiten)
-    at = local.at._replace(theta=whitening.unwhiten @ local.at.theta)
+        steep_rows = run.rows.mapped(whitening.whiten)
+        at = local.at._replace(theta=decisions.matrix_vector(whitening.unwhiten, local.at.theta))
     limits = leverage_weights(run, local, whitening, steep_rows, at)
     return Preparation(run, initial, local, whitening, limits, steep_rows, at)
 

@@ -14,9 +14,9 @@ from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.kernels import decisions
 from dpfast.models import Loss
 from dpfast.models.losses import MASSES, NODES
-from dpfast.solvers.pcn.curvature import bounded_curvature
+from dpfast.solvers.pcn.curvature import MAX_CURVATURE, MIN_CURVATURE
 from dpfast.solvers.pcn.histogram import released_norms
-from dpfast.solvers.pcn.plan import TINY, Budgets, Setting
+from dpfast.solvers.pcn.plan import Budgets, Setting
 from dpfast.solvers.pcn.precondition import Preconditioner, repeated_whitening
 from dpfast.solvers.pcn.scores import SIGNAL_SDS
 from dpfast.solvers.pcn.search import TRUST_REGION
@@ -125,11 +125,10 @@ def residual_scale(rows: PreconditionedQueries, theta: Array, loss: Loss, mu: fl
 
 def shrunken_coefficients(moment: Answer, whitening: Preconditioner) -> tuple[Array, Array]:
     """Estimate whitened coefficients from a moment, shrunk by its noise, with their variances."""
-    whiten = whitening.whiten
-    noise = np.add.reduce(whiten * whiten) * moment.noise_scale**2
-    # whitened coefficients of a standardised response have mean square below 1/p
-    shrinkage = 1.0 / (1.0 + len(whiten) * noise)
-    return shrinkage * (whiten.T @ moment.value), noise * shrinkage
+    theta, variances = decisions.shrunken_coefficients(
+        moment.value, moment.noise_scale, whitening.whiten
+    )
+    return theta, variances
 
 
 def coefficients_through_link(
@@ -140,26 +139,18 @@ def coefficients_through_link(
     ``cap`` is the largest response.  The slopes are shrunk by their noise, and stay in the trust
     region.
     """
-    loss, whiten = setting.loss, whitening.whiten
-    noise = np.add.reduce(whiten * whiten) * moment.noise_scale**2
-    moments = whiten.T @ moment.value
-    level, theta = 0.0, np.zeros(len(moments))
-    if setting.intercept:
-        intercept = whitening.unwhiten[:, 0]
-        size = math.sqrt(intercept @ intercept)
-        direction = intercept / size
-        mean = 0.5 * cap + float(direction @ moments) / size
-        at_one = whiten @ direction
-        error = moment.noise_scale * (math.sqrt(at_one @ at_one) / size)
-        level = predictor_of_mean(mean, error, setting, cap, n)
-        theta, moments = level * intercept, moments - direction @ moments * direction
-    _, slope = normal_response(loss, level + setting.offset[0], setting.offset[1])
-    flat = bounded_curvature(slope)
-    size = float(moments @ moments)
-    shrinkage = max(size - float(noise.sum()), 0.0) / max(size, TINY) / flat
-    shrinkage *= OVERSTATED if loss.link == "log" else 1.0
-    length = shrinkage * math.sqrt(size)
-    return theta + min(1.0, TRUST_REGION / max(length, TINY)) * shrinkage * moments, noise / flat**2
+    loss = setting.loss
+
+    def predictor(mean: float, error: float) -> float:
+        return predictor_of_mean(mean, error, setting, cap, n)
+
+    theta, variances = decisions.coefficients_through_link(
+        moment.value, moment.noise_scale, whitening.whiten, whitening.unwhiten, 0.5 * cap,
+        predictor if setting.intercept else None, setting.offset, loss.code, loss.largest_mean,
+        NODES, MASSES, MIN_CURVATURE, MAX_CURVATURE, OVERSTATED if loss.link == "log" else 1.0,
+        TRUST_REGION,
+    )  # fmt: skip
+    return theta, variances
 
 
 def predictor_of_mean(mean: float, error: float, setting: Setting, cap: float, n: int) -> float:

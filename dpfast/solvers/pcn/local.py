@@ -13,13 +13,12 @@ from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.solvers.pcn.curvature import (
     GaussianCurvature,
     gaussian_design_curvature,
-    gaussian_design_hessian,
     typical_curvature,
 )
 from dpfast.solvers.pcn.histogram import FINE, NormHistogram, bin_edges, released_norms
 from dpfast.solvers.pcn.initial import InitialEstimate
 from dpfast.solvers.pcn.plan import GRAM_NOISE, TINY, Budgets
-from dpfast.solvers.pcn.precondition import divide, no_records, precondition
+from dpfast.solvers.pcn.precondition import precondition
 from dpfast.solvers.pcn.rounds import Pilot, Run, broadened, clipped_round
 from dpfast.solvers.pcn.scores import NoisyScore
 
@@ -178,16 +177,15 @@ def local_preconditioner(run: Run, local: LocalCurvature) -> LocalWhitening:
             bin_edges(FINE)[:-1], local.budget.histogram, local.at, "curvature"
         )
         factor /= local.norms.density_ratio(*counts[:2], FINE, local.broadening)
-    gram = divide(local.rows.gram(radius, local.budget.matrix, local.broad_at), factor)
-    whitening = precondition(gram, gaussian_design_hessian(*local.expected))
-    typical = local.typical
+    gram = local.rows.gram(radius, local.budget.matrix, local.broad_at)
+    whitening, typical = precondition(gram, local.expected, factor), local.typical
     return LocalWhitening(
         whitening.whiten,
         whitening.unwhiten,
         whitening.values / typical,
         whitening.floor / typical,
-        gram.noise_scale / typical,
+        whitening.noise / typical,
         radius,
         factor,
-        not no_records(gram),
+        whitening.shows_records,
     )

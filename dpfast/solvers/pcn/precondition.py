@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from dpfast.curator import Answer
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.kernels import decisions
-from dpfast.solvers.pcn.plan import CHECK, MAX_WHITENINGS, TINY, WHITENING, Budgets
+from dpfast.solvers.pcn.curvature import GaussianCurvature
+from dpfast.solvers.pcn.plan import CHECK, MAX_WHITENINGS, WHITENING, Budgets
 
 Array = NDArray[np.float64]
 
@@ -42,11 +43,24 @@ class Preconditioner(NamedTuple):
     unwhiten: Array
     values: Array
     floor: float
+    #: Noise of an entry of the matrix, and its trace.
+    noise: float = 0.0
+    trace: float = math.inf
 
     @property
     def unclear(self) -> NDArray[np.bool_]:
         """Directions whose eigenvalue is within noise."""
         return self.values < self.floor
+
+    @property
+    def is_clear(self) -> bool:
+        """Flag: every eigenvalue is above its noise."""
+        return not self.values[0] < self.floor
+
+    @property
+    def shows_records(self) -> bool:
+        """Flag: the mean squared norm of rows is above its noise."""
+        return self.trace >= DETECTED_SDS * self.floor
 
     def after(self, earlier: Preconditioner) -> Preconditioner:
         """Compose with the whitening of the rows that this one whitens."""
@@ -84,16 +98,16 @@ def repeated_whitening(
     so long that their scores determine the clipping norm of every record.
     """
     first = precondition(gram)
-    if first.floor >= MAX_FIRST_FLOOR or not first.unclear.any():
+    if first.floor >= MAX_FIRST_FLOOR or first.is_clear:
         return RepeatedWhitening(first)
     later_radius = max(typical_radius, radius * WHITENING**0.25)  # with the same noise
     whitening, n_more = first, 0
-    while whitening.unclear.any() and n_more < MAX_WHITENINGS:
+    while not whitening.is_clear and n_more < MAX_WHITENINGS:
         gram = rows.mapped(whitening.whiten).gram(later_radius, budget.whitening)
         whitening = precondition(gram).after(whitening)
         whitening = whitening.shortened(np.ones(len(gram.value), bool), MAX_GAIN)
         n_more += 1
-    if whitening.unclear.any():
+    if not whitening.is_clear:
         whitening = whitening.shortened(whitening.unclear, 1.0 / first.floor)
         return RepeatedWhitening(whitening, n_more * WHITENING, True)
     gram = rows.mapped(whitening.whiten).gram(rows.dimension**0.5, budget.check)
@@ -103,40 +117,17 @@ def repeated_whitening(
     return RepeatedWhitening(whitening, n_more * WHITENING + CHECK, True)
 
 
-def precondition(gram: Answer, expected: Array | None = None) -> Preconditioner:
-    """Compute ``U (max(L, floor))^-1/2`` of a released matrix, and its inverse.
+def precondition(
+    gram: Answer,
+    expected: GaussianCurvature | None = None,
+    times: float = 1.0,
+    shrinks: bool = False,
+) -> Preconditioner:
+    """Compute ``U (max(L, floor))^-1/2`` of a released matrix over ``times``, and its inverse.
 
-    An eigenvalue within noise is as expected, if that is smaller.
+    The matrix is shrunk to the Hessian that is expected, by the noise's part in their squared
+    distance (James and Stein 1961).  Otherwise an eigenvalue within noise is as expected, if that
+    is smaller.
     """
-    floor = noise_floor(gram)
-    return Preconditioner(*decisions.precondition(gram.value, floor, expected), floor)
-
-
-def noise_floor(gram: Answer) -> float:
-    """Return the eigenvalue below which noise explains it."""
-    return math.sqrt(2.0 * len(gram.value)) * gram.noise_scale
-
-
-def shrink(gram: Answer, target: Array) -> Answer:
-    """Shrink a released matrix to a target, by the noise's part in their squared distance.
-
-    James and Stein (1961); for covariance matrices Ledoit and Wolf (2004).
-    """
-    difference, p = gram.value - target, len(target)
-    noise = gram.noise_scale**2 * p * (p + 1) / 2.0
-    weight = max(0.0, 1.0 - noise / max(float(np.vdot(difference, difference)), TINY))
-    return gram._replace(value=target + weight * difference)
-
-
-def divide(answer: Answer, factor: float) -> Answer:
-    """Divide an answer and its noise by a number."""
-    if factor == 1.0:
-        return answer
-    return answer._replace(value=answer.value / factor, noise_scale=answer.noise_scale / factor)
-
-
-def no_records(gram: Answer) -> bool:
-    """Return True if the mean squared norm of rows is within its noise of zero."""
-    return bool(
-        gram.value.trace() < DETECTED_SDS * gram.noise_scale * math.sqrt(2.0 * len(gram.value))
-    )
+    value, noise, _ = gram
+    return Preconditioner(*decisions.precondition(value, noise, expected, times, shrinks))

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 from dpfast.arguments import Array
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
+from dpfast.kernels import decisions
 from dpfast.solvers.pcn.clipping import choose_clipping_norm, noise_per_bound
 from dpfast.solvers.pcn.curvature import (
     MAX_CURVATURE,
     gaussian_design_curvature,
-    gaussian_design_hessian,
     typical_curvature,
 )
 from dpfast.solvers.pcn.histogram import released_norms
 from dpfast.solvers.pcn.plan import EVEN_PEAK, BudgetAllocation, Budgets, Setting
-from dpfast.solvers.pcn.precondition import divide, precondition, shrink
+from dpfast.solvers.pcn.precondition import precondition
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
-from dpfast.solvers.pcn.search import cutting_plane, trust_region
+from dpfast.solvers.pcn.search import TRUST_REGION, cutting_plane
 
 
 class Run(NamedTuple):
@@ -97,30 +97,24 @@ def clipped_round(
     broad, times = broadened(at)
     typical = typical_curvature(*expected)
     radius = budget.longest_radius(run.few_rows.n, theta.size) * (times * typical) ** 0.5
-    gram = divide(run.few_rows.gram(radius, budget.matrix, broad), times)
+    gram = run.few_rows.gram(radius, budget.matrix, broad)
     # where the shrunken curvature makes a step too short, the next one corrects it
-    whitening = precondition(shrink(gram, gaussian_design_hessian(*expected)))
-    whiten, at = whitening.whiten, at._replace(theta=whitening.unwhiten @ theta)
-    bound = _clipping_norm(run, at, whiten, rows.n, budget)
+    whitening = precondition(gram, expected, times, shrinks=True)
+    whiten, unwhiten = whitening.whiten, whitening.unwhiten
+    at = Linearization(decisions.matrix_vector(unwhiten, theta), setting.loss, pilot.scale)
+    # the clipping norm of a round is chosen by the norms of a subsample's scores
+    few_rows, unit = run.few_rows.mapped(whiten), setting.score_unit
+    norms = released_norms(few_rows, budget.histogram, at, "score", unit=unit)
+    bound, _ = choose_clipping_norm(norms, noise_per_bound(rows.n, [budget.vector]), theta.size)
     row_clipping = setting.short_enough(bound, at.scale)
-    answer = (
-        rows.mapped(whiten).clipped(at, bound, budget.vector, row_clipping=row_clipping).gradient
-    )
-    scored = NoisyScore(at.theta, *answer[:2])
-    square, error = scored.debiased_squared_norm
-    noise = answer.noise_scale * max(float(whitening.values[-1]), whitening.floor) ** 0.5
-    scores = (*pilot.scores, NoisyScore(theta, whitening.unwhiten.T @ answer.value, noise))
-    step = square / (square + error) * (whiten @ answer.value)
-    step *= trust_region(step, expected[1])
+    rows = few_rows if rows is run.few_rows else rows.mapped(whiten)
+    score, noise, _ = rows.clipped(at, bound, budget.vector, row_clipping=row_clipping).gradient
+    step, back = decisions.round_step(score, noise, whiten, unwhiten, expected[1], TRUST_REGION)
+    largest = max(float(whitening.values[-1]), whitening.floor) ** 0.5
+    scores = (*pilot.scores, NoisyScore(theta, back, noise * largest))
     theta = theta + cutting_plane(step, scores) * step
-    return pilot._replace(theta=theta, rounds=pilot.rounds + 1, scores=scores), scored
-
-
-def _clipping_norm(run: Run, at: Linearization, whiten: Array, n: int, budget: Budgets) -> float:
-    """Choose the clipping norm of a round by the norms of a subsample's scores."""
-    unit, rows = run.setting.score_unit, run.few_rows.mapped(whiten)
-    norms = released_norms(rows, budget.histogram, at, "score", unit=unit)
-    return choose_clipping_norm(norms, noise_per_bound(n, [budget.vector]), at.theta.size)[0]
+    pilot = Pilot(theta, pilot.scale, pilot.rounds + 1, scores)
+    return pilot, NoisyScore(at.theta, score, noise)
 
 
 def broadened(at: Linearization) -> tuple[Linearization, float]:

@@ -60,14 +60,14 @@ def second_moments(
     mu = budget.matrix * second**0.5
     p, sample = rows.dimension, rows.subsample()
     radius = FIRST_RADIUS * math.sqrt(p)
-    whiten, unwhiten, _, _ = precondition(sample.gram(radius, budget.matrix))
+    whiten, unwhiten = precondition(sample.gram(radius, budget.matrix))[:2]
     norms = released_norms(sample.mapped(whiten), budget.histogram, None, "response", FINE)
     radius = min(norms.longest, max(budget._replace(matrix=mu).longest_radius(rows.n, p), radius))
     if balanced:
         noise = 2.0 * math.sqrt(p) / (rows.n * mu)  # of an eigenvalue, for a radius of 1
         radius = min(radius, norms.choose_weight_radius(p, 1.0, noise))
     gram = rows.mapped(whiten).gram(radius, mu)
-    inner, outer, values, floor = precondition(gram)
+    inner, outer, values, floor = precondition(gram)[:4]
     return SecondMoments(
         whiten, unwhiten, radius, norms, outer @ unwhiten, whiten @ inner, gram.noise_scale, values,
         floor,
