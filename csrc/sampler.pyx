@@ -5,6 +5,7 @@ The bits are the operating system's, or those of a supplier for tests.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport floor, ldexp
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
@@ -247,17 +248,84 @@ def nearest(double value, double grid):
     return dpf_nearest(value, grid)
 
 
-cdef cnp.ndarray coarser(cnp.ndarray noise, Py_ssize_t start, Py_ssize_t size, int shift):
-    """Compute ``floor(2^(bits - shift) Z)`` from ``floor(2^bits Z)``: a floor of a floor."""
-    cdef cnp.npy_intp length = size
-    cdef cnp.ndarray out = cnp.PyArray_EMPTY(1, &length, cnp.NPY_INT64, 0)
-    cdef const int64_t *source = <const int64_t *>cnp.PyArray_DATA(noise) + start
-    cdef int64_t *target = <int64_t *>cnp.PyArray_DATA(out)
-    cdef int64_t step = (<int64_t>1) << shift
-    cdef Py_ssize_t i
-    for i in range(size):
-        target[i] = source[i] // step if source[i] >= 0 else -((-(source[i] + 1)) // step) - 1
-    return out
+# ---- noise on values, in place -----------------------------------------------------------------
+
+cdef object own_source = None, own_normals = None
+
+
+def connect(source):
+    """Set the class of the private source, whose normals are those of its ``ExactSampler``."""
+    global own_source, own_normals
+    own_source, own_normals = source, source.normals
+
+
+cdef int draw_from(object source, int64_t *out, Py_ssize_t size, int bits) except -1:
+    """Draw ``floor(2^bits Z)`` from a source of ``dpfast.privacy``, as its ``normals`` does."""
+    if type(source) is own_source and own_source.normals is own_normals:
+        if not MIN_BITS <= bits <= MAX_BITS:
+            raise InvalidInput(f"bits must be in [{MIN_BITS}, {MAX_BITS}]; received {bits}.")
+        return (<ExactSampler?>source._sampler).draw_normals(out, size, bits)
+    cdef object drawn = source.normals(size, bits)  # of a source of the user's, or a seed
+    check_integers(drawn)
+    if cnp.PyArray_DIM(drawn, 0) != size:
+        raise InvalidInput(f"noise has {len(drawn)} entries; {size} were needed")
+    memcpy(out, cnp.PyArray_DATA(drawn), size * sizeof(int64_t))
+    return 0
+
+
+cdef int check_integers(object noise) except -1:
+    if not (cnp.PyArray_Check(noise) and cnp.PyArray_TYPE(noise) == cnp.NPY_INT64
+            and cnp.PyArray_NDIM(noise) == 1 and cnp.PyArray_IS_C_CONTIGUOUS(noise)):
+        raise InvalidInput("noise must be a contiguous int64 array")
+    return 0
+
+
+cdef Py_ssize_t entries(const noisy_part *part) noexcept nogil:
+    """Count the normals of a vector, or of the upper triangle of a symmetric matrix."""
+    return part.p * (part.p + 1) // 2 if part.grid_off > 0.0 else part.p
+
+
+cdef int add_to_parts(noisy_part *parts, int n_parts, int64_t *noise, int bits) except -1:
+    """Replace each value by ``grid * (nearest(value / grid) + noise)``; each has its own noise.
+
+    Noise of a coarser grid is the floor of a floor: ``floor(2^(bits - shift) Z)``.
+    """
+    cdef Py_ssize_t i, size
+    cdef int k, shift
+    for k in range(n_parts):
+        shift = bits - parts[k].bits
+        if not 0 <= shift < 63:
+            raise InvalidInput(
+                f"noise of {bits} bits cannot meet a grid of {parts[k].bits} bits"
+            )
+        size = entries(&parts[k])
+        if shift:
+            for i in range(size):
+                noise[i] = noise[i] >> shift  # rounds down
+        if parts[k].grid_off > 0.0:
+            dpf_release_symmetric(parts[k].values, noise, parts[k].values, parts[k].p,
+                                  parts[k].grid, parts[k].grid_off)
+        else:
+            dpf_release(parts[k].values, noise, parts[k].values, size, parts[k].grid)
+        noise += size
+    return 0
+
+
+cdef int release_in_place(object source, noisy_part *parts, int n_parts) except -1:
+    cdef Py_ssize_t size = 0
+    cdef int k, bits = 0
+    for k in range(n_parts):
+        size += entries(&parts[k])
+        bits = max(bits, parts[k].bits)
+    cdef int64_t *noise = <int64_t *>PyMem_Malloc(max(size, 1) * sizeof(int64_t))
+    if noise == NULL:
+        raise MemoryError("no memory for the noise of a release")
+    try:
+        draw_from(source, noise, size, bits)
+        add_to_parts(parts, n_parts, noise, bits)
+    finally:
+        PyMem_Free(noise)
+    return 0
 
 
 def release(values, cnp.ndarray noise not None, int bits, grids):
@@ -278,52 +346,42 @@ def release(values, cnp.ndarray noise not None, int bits, grids):
     -------
     list of ndarray or None
     """
-    cdef cnp.ndarray source, rounded, out
-    cdef cnp.npy_intp shape[2]
-    cdef Py_ssize_t start = 0, size
-    cdef int value_bits
-    cdef double grid, grid_off
-    cdef const int64_t *integers
-    if (cnp.PyArray_TYPE(noise) != cnp.NPY_INT64 or cnp.PyArray_NDIM(noise) != 1
-            or not cnp.PyArray_IS_C_CONTIGUOUS(noise)):
-        raise InvalidInput("noise must be a contiguous int64 array")
+    cdef noisy_part *parts
+    cdef noisy_part *part
+    cdef cnp.ndarray source, copy
+    cdef Py_ssize_t needed = 0
+    cdef int n_parts = 0
+    check_integers(noise)
+    copy = cnp.PyArray_NewCopy(noise, cnp.NPY_CORDER)
     if len(values) != len(grids):
         raise InvalidInput(f"{len(values)} values need as many grids; received {len(grids)}")
     released = []
-    for value, steps in zip(values, grids):
-        if steps is None:
-            if value is not None:
-                raise InvalidInput("a value without a grid; only None has none")
-            released.append(None)
-            continue
-        value_bits, grid, grid_off = steps
-        source = as_doubles(value, 2 if grid_off > 0.0 else 1)
-        shape[0] = size = cnp.PyArray_DIM(source, 0)
-        if grid_off > 0.0:
-            shape[1] = cnp.PyArray_DIM(source, 1)
-            if shape[0] != shape[1]:
+    parts = <noisy_part *>PyMem_Malloc((len(values) + 1) * sizeof(noisy_part))
+    if parts == NULL:
+        raise MemoryError("no memory for the parts of a release")
+    try:
+        for value, steps in zip(values, grids):
+            if steps is None:
+                if value is not None:
+                    raise InvalidInput("a value without a grid; only None has none")
+                released.append(None)
+                continue
+            part = &parts[n_parts]
+            part.bits, part.grid, part.grid_off = steps
+            source = as_doubles(value, 2 if part.grid_off > 0.0 else 1)
+            part.p = cnp.PyArray_DIM(source, 0)
+            if part.grid_off > 0.0 and part.p != cnp.PyArray_DIM(source, 1):
                 raise InvalidInput(
-                    f"expected a square matrix; received shape {(shape[0], shape[1])}."
+                    f"expected a square matrix; received shape {(<object>source).shape}."
                 )
-            size = shape[0] * (shape[0] + 1) // 2
-        if start + size > cnp.PyArray_DIM(noise, 0):
-            raise InvalidInput(f"noise has {len(noise)} entries; at least {start + size} needed")
-        if not 0 <= bits - value_bits < 63:
-            raise InvalidInput(f"noise of {bits} bits cannot meet a grid of {value_bits} bits")
-        integers = <const int64_t *>cnp.PyArray_DATA(noise) + start
-        if value_bits != bits:
-            rounded = coarser(noise, start, size, bits - value_bits)
-            integers = <const int64_t *>cnp.PyArray_DATA(rounded)
-        out = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(source), shape, cnp.NPY_DOUBLE, 0)
-        if grid_off > 0.0:
-            dpf_release_symmetric(
-                <const double *>cnp.PyArray_DATA(source), integers,
-                <double *>cnp.PyArray_DATA(out), shape[0], grid, grid_off)
-        else:
-            dpf_release(<const double *>cnp.PyArray_DATA(source), integers,
-                        <double *>cnp.PyArray_DATA(out), size, grid)
-        start += size
-        released.append(out)
-    if start != cnp.PyArray_DIM(noise, 0):
-        raise InvalidInput(f"noise has {len(noise)} entries; {start} were needed")
+            source = cnp.PyArray_NewCopy(source, cnp.NPY_CORDER)
+            part.values = <double *>cnp.PyArray_DATA(source)
+            needed += entries(part)
+            n_parts += 1
+            released.append(source)
+        if needed != len(noise):
+            raise InvalidInput(f"noise has {len(noise)} entries; {needed} were needed")
+        add_to_parts(parts, n_parts, <int64_t *>cnp.PyArray_DATA(copy), bits)
+    finally:
+        PyMem_Free(parts)
     return released

@@ -20,11 +20,12 @@ SOURCES = sorted(
 
 #: Parts of csrc that only these modules may use: who sees records, and who draws.
 OWNERS = {
-    "records": {"records"}, "losses": {"records"}, "keys": {"keys"}, "sampler": {"sampler"},
+    "records": {"records"}, "losses": {"records"}, "keys": {"keys"},
+    "sampler": {"sampler", "session"},
 }  # fmt: skip
 
 #: What a module may cimport from another of ours.
-MAY_CIMPORT = {"decisions": {"linalg"}}
+MAY_CIMPORT = {"decisions": {"linalg"}, "session": {"sampler"}}
 
 #: What decisions about released numbers may use beside these: they see no record and draw nothing.
 PURE = {"decisions", "linalg", "certificates"}
@@ -71,7 +72,7 @@ def test_dependency_direction(module):
 def test_only_their_owners_touch_records_and_noise(path):
     """Beside ``test_only_the_curator_touches_records`` and the one of the door of answers.
 
-    No compiled module uses the sampler: noise is drawn where ``dpfast.privacy`` calls it.
+    Beside ``dpfast.privacy`` only the session has noise drawn, by the one mechanism.
     """
     own = path.stem if path.parent == CSRC else path.relative_to(CSRC).parts[0]
     own = own.split("_")[0]  # records_avx2.c
@@ -131,25 +132,30 @@ def functions(module: str) -> dict[str, str]:
 
 
 def test_the_session_draws_by_the_mechanism_alone():
-    """Beside ``test_every_answer_goes_through_the_door``: by ``release_together`` alone."""
-    drawing = re.compile(r"\.(?:normals|discrete_laplace|words)\b|\b(?:ExactSampler|sampler)\b")
-    callers = [name for name, text in functions("session").items() if "release_together(" in text]
+    """Beside ``test_every_answer_goes_through_the_door``: by ``release_together``, or in place."""
+    drawing = re.compile(r"\.(?:normals|discrete_laplace|words)\b|\bExactSampler\b")
+    texts = functions("session")
+    callers = [name for name, text in texts.items() if "release_together(" in text]
     assert callers == ["release_jointly_with_noise"]
+    assert [name for name, text in texts.items() if "release_in_place(" in text] == ["released"]
+    cimported = "from dpfast.kernels.sampler cimport noisy_part, release_in_place\n"
     for path in parts("session"):
-        assert not drawing.search(path.read_text(encoding="utf-8")), path.name
+        text = path.read_text(encoding="utf-8")
+        assert not drawing.search(text), path.name
+        assert "sampler" not in text.replace(cimported, ""), path.name
 
 
 def test_the_session_charges_before_it_reads_and_draws():
     """Beside ``test_only_the_curator_touches_records``: the order of each question."""
-    asking = {
-        name: text
-        for name, text in functions("session").items()
-        if re.search(r"release_\w*with_noise\(", text) and not name.endswith("with_noise")
-    }
+    door = {"release_with_noise", "release_jointly_with_noise", "released"}
+    released = re.compile(r"\b(?:release_\w*with_noise|released)\(")
+    texts = functions("session").items()
+    asking = {name: text for name, text in texts if released.search(text) and name not in door}
     # each has a case in tests/privacy/test_what_is_handed_out.py
     assert set(asking) == {"below", "_release_means"}
     for name, text in asking.items():
         charged = text.index(" charge(")
         read = re.search(r"\._(?:count|sums)\(|\.total\(", text)
-        assert read, name
-        assert charged < read.start() < text.index("with_noise("), name
+        answered = released.search(text)
+        assert read and answered, name
+        assert charged < read.start() < answered.start(), name

@@ -1,14 +1,14 @@
 # Plans of questions about mapped rows at any clipping norm: public numbers in, public numbers out.
 
-from libc.math cimport M_SQRT1_2, M_SQRT2, ldexp
+from libc.math cimport M_SQRT1_2, M_SQRT2
 
-cdef object Receipt, Grids, Plan, kernel_and_plan, joint_price
+cdef object Receipt, Plan, kernel_and_plan, joint_price
 
 
-def connect_plans(receipt, grids, plan, planned, price):
+def connect_plans(receipt, plan, planned, price):
     """Set the classes of plans, and what plans or refuses, and what prices, in Python."""
-    global Receipt, Grids, Plan, kernel_and_plan, joint_price
-    Receipt, Grids, Plan, kernel_and_plan, joint_price = receipt, grids, plan, planned, price
+    global Receipt, Plan, kernel_and_plan, joint_price
+    Receipt, Plan, kernel_and_plan, joint_price = receipt, plan, planned, price
 
 
 cdef struct Mean:

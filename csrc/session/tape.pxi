@@ -12,30 +12,77 @@ cdef inline bint is_plain(object value):
     return kind is float or kind is int or kind is str or value is None or kind is bool
 
 
+cdef class Copied:
+    """Copy of a vector or matrix of doubles; an array is made of it when somebody looks."""
+
+    cdef double *values
+    cdef int dimensions
+    cdef cnp.npy_intp[2] shape
+
+    def __dealloc__(self):
+        PyMem_Free(self.values)
+
+
+cdef object copied(cnp.ndarray array):
+    """Copy a contiguous array of doubles."""
+    cdef Copied copy = Copied.__new__(Copied)
+    cdef Py_ssize_t size = cnp.PyArray_SIZE(array) * sizeof(double)
+    cdef int i
+    copy.values = <double *>PyMem_Malloc(max(size, 1))
+    if copy.values == NULL:
+        raise MemoryError("no memory for the copy of an answer")
+    memcpy(copy.values, cnp.PyArray_DATA(array), size)
+    copy.dimensions = cnp.PyArray_NDIM(array)
+    for i in range(copy.dimensions):
+        copy.shape[i] = cnp.PyArray_DIM(array, i)
+    return copy
+
+
+cdef object shown(object value):
+    """Make what somebody looks at of what was kept: an array of its own for each copy."""
+    cdef Copied copy
+    cdef cnp.ndarray array
+    if type(value) is tuple:
+        return tuple([shown(part) for part in value])
+    if type(value) is not Copied:
+        return value
+    copy = value
+    array = cnp.PyArray_EMPTY(copy.dimensions, copy.shape, cnp.NPY_DOUBLE, 0)
+    memcpy(cnp.PyArray_DATA(array), copy.values, cnp.PyArray_NBYTES(array))
+    return array
+
+
 cdef object kept(object value, Py_ssize_t *count):
     """Return a value or a copy of it; add the numbers that it holds to a count."""
-    cdef bint all_plain = True
+    cdef cnp.ndarray array
+    cdef list copies
+    cdef bint same = True
     if is_plain(value):
         count[0] += 1
         return value
+    if cnp.PyArray_CheckExact(value):
+        array = value
+        count[0] += cnp.PyArray_SIZE(array)
+        if not cnp.PyArray_ISWRITEABLE(array) and cnp.PyArray_BASE(array) == NULL:
+            return value
+        if (cnp.PyArray_TYPE(array) == cnp.NPY_DOUBLE and 1 <= cnp.PyArray_NDIM(array) <= 2
+                and cnp.PyArray_IS_C_CONTIGUOUS(array) and cnp.PyArray_ISBEHAVED_RO(array)):
+            return copied(array)
+        return cnp.PyArray_NewCopy(array, cnp.NPY_CORDER)
     if cnp.PyArray_Check(value):
         count[0] += cnp.PyArray_SIZE(<cnp.ndarray> value)
-        if cnp.PyArray_CheckExact(value):
-            if (not cnp.PyArray_ISWRITEABLE(<cnp.ndarray> value)
-                    and cnp.PyArray_BASE(<cnp.ndarray> value) == NULL):
-                return value
-            return cnp.PyArray_NewCopy(<cnp.ndarray> value, cnp.NPY_CORDER)
         return value.copy()
     if not isinstance(value, tuple):
         count[0] += 1
         return value
-    for part in value:
-        all_plain = all_plain and is_plain(part)
-    if all_plain:
-        count[0] += len(value)
+    copies = []
+    for part in <tuple>value:
+        copy = kept(part, count)
+        same = same and copy is part
+        copies.append(copy)
+    if same or type(value) is not tuple:  # such as a view, whose arrays are its own
         return value
-    copies = tuple([kept(part, count) for part in value])
-    return copies if type(value) is tuple else value  # such as a view, whose arrays are its own
+    return tuple(copies)
 
 
 cdef class Tape:
@@ -60,18 +107,20 @@ cdef class Tape:
 
         A question is its label, its cost, and the parameters that it was asked at.
         """
-        cdef Py_ssize_t at_size = 3, count
+        cdef Py_ssize_t at_size = 3, count, i
         cdef object cost = question[1]
-        cdef tuple at = question[2:]
-        cdef list copies = [kept(part, &at_size) for part in at]
+        cdef list copies = []
+        cdef tuple at, parts
+        for i in range(2, len(question)):
+            copies.append(kept(question[i], &at_size))
         at = tuple(copies)
         for answer in answers:
             if answer is self.nothing:
                 continue
-            value, scale, receipt = answer
+            parts = <tuple>answer
             count = at_size
-            value = kept(value, &count)
-            self.parts.append((receipt[0], at, value, scale, cost, count))
+            value = kept(parts[0], &count)
+            self.parts.append(((<tuple>parts[2])[0], at, value, parts[1], cost, count))
             self.size += count
         while self.size > self.most_numbers and len(self.parts) > 1:
             self.size -= self.parts.popleft()[5]
@@ -79,4 +128,4 @@ cdef class Tape:
     @property
     def recorded(self):
         """Return a tuple (query, at, value, noise scale, cost) for each answer, oldest first."""
-        return [part[:5] for part in self.parts]
+        return [tuple([shown(part) for part in parts[:5]]) for parts in self.parts]

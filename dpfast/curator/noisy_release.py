@@ -21,9 +21,16 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import NOTHING, TAPE, Answer, Receipt
 from dpfast.kernels import session
 from dpfast.privacy.budget import GDP
-from dpfast.privacy.ledger.book import MARK, Ledger, cost_in_quanta
+from dpfast.privacy.ledger.book import MARK, ONE, Ledger, cost_in_quanta
 from dpfast.privacy.ledger.process import HERE
-from dpfast.privacy.mechanisms import Grids, joint_grids, release_integer, release_together
+from dpfast.privacy.mechanisms import (
+    MIN_GRID_BITS,
+    Grids,
+    joint_grids,
+    release_integer,
+    release_together,
+    vector_grid,
+)
 from dpfast.privacy.noise import NoiseSource, checked_noise
 
 Handed = TypeVar("Handed")
@@ -100,9 +107,12 @@ def observed_values(
 
 
 session.connect(
-    sys.modules[__name__], Answer, NOTHING, OBSERVER, TAPE, joint_grids, Ledger, GDP, MARK, HERE,
-    cost_in_quanta,
-)  # fmt: skip
+    sys.modules[__name__],
+    (Answer, NOTHING),
+    (OBSERVER, TAPE, MARK, HERE),
+    (Grids, release_together, joint_grids, vector_grid, MIN_GRID_BITS),
+    (Ledger, GDP, cost_in_quanta, ONE),
+)
 charge = session.charge
 release_with_noise: Callable[..., Answer] = session.release_with_noise
 release_jointly_with_noise: Callable[..., list[Answer]] = session.release_jointly_with_noise

@@ -38,7 +38,6 @@ from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import (
     CLAMP,
     GRID_COST,
-    Grids,
     check_grid_range,
     gaussian_scale,
 )
@@ -442,7 +441,7 @@ def _identity_view(p: int) -> RecordView:
     return RecordView((p + 1, p))
 
 
-session.connect_plans(Receipt, Grids, Plan, _kernel_and_plan, joint_price)
+session.connect_plans(Receipt, Plan, _kernel_and_plan, joint_price)
 session.connect_rows(
     JointAnswer, TransformedView, RecordView, NO_CLIPPING, Clip, row_plans, zero_and_identity
 )

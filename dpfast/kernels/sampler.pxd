@@ -22,3 +22,17 @@ cdef int exact_laplace(object sampler, int64_t *out, Py_ssize_t size, int64_t nu
 # `out[i] = grid (nearest(value[i] / grid) + noise[i])` without the GIL; ties to even, saturating.
 cdef void add_noise(const double *value, const int64_t *noise, double *out, Py_ssize_t size,
                     double grid) noexcept nogil
+
+# ---- of our own query session; these may change ------------------------------------------------
+
+# A vector of p values, or a symmetric matrix of p rows with a grid off its diagonal.
+cdef struct noisy_part:
+    double *values
+    Py_ssize_t p
+    int bits  # of the grid
+    double grid
+    double grid_off  # 0 of a vector
+
+# Replaces values by their release, in place: noise of one draw from a source of dpfast.privacy, as
+# `dpfast.privacy.mechanisms.release_together` adds it.  Needs the GIL.
+cdef int release_in_place(object source, noisy_part *parts, int n_parts) except -1

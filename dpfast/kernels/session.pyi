@@ -11,17 +11,12 @@ _Threshold = tuple[int, int]
 
 def connect(
     module: ModuleType,
-    answer: type[Any],
-    nothing: Any,
-    observer: ContextVar[Any],
-    tape: ContextVar[Any],
-    grids: Callable[..., Any],
-    ledger: type[Any],
-    gdp: type[Any],
-    mark: ContextVar[str],
-    here: Any,
-    cost: Callable[..., tuple[int, ...]],
+    answers: tuple[type[Any], Any],
+    contexts: tuple[ContextVar[Any], ContextVar[Any], ContextVar[str], Any],
+    mechanisms: tuple[type[Any], Callable[..., Any], Callable[..., Any], Callable[..., Any], int],
+    book: tuple[type[Any], type[Any], Callable[..., tuple[int, ...]], int],
 ) -> None: ...
+def quanta(mu: float) -> int: ...
 def charge(ledger: Any, cost: Any, label: str) -> None: ...
 def release_with_noise(
     noise: Any, question: tuple[Any, ...], receipt: Any, value: _Array
@@ -112,7 +107,6 @@ def connect_rows(
 ) -> None: ...
 def connect_plans(
     receipt: type[Any],
-    grids: type[Any],
     plan: type[Any],
     planned: Callable[..., tuple[Any, Any]],
     price: Callable[[float, float, float, bool], Any],

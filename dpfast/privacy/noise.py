@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described, understood
-from dpfast.kernels.sampler import ExactSampler
+from dpfast.kernels.sampler import ExactSampler, connect
 
 #: What a result says whose noise was not genuine.
 SIMULATION = "none (simulation)"
@@ -111,6 +111,9 @@ class EntropyNoise(NoiseSource):
 
     def __repr__(self) -> str:
         return "EntropyNoise()"
+
+
+connect(EntropyNoise)  # compiled releases draw from its sampler as its normals do
 
 
 @understood

@@ -18,8 +18,13 @@ from dpfast.curator.scaling.columns import Columns
 from dpfast.data import Records
 from dpfast.errors import BudgetExceeded, DpfastError, LedgerClosed
 from dpfast.kernels.keys import CELLS
+from dpfast.kernels.sampler import ExactSampler
+from dpfast.kernels.session import quanta
 from dpfast.models import Clip, Mallows
+from dpfast.privacy import EntropyNoise
+from dpfast.privacy.ledger.book import cost_in_quanta
 from dpfast.privacy.ledger.process import HERE
+from dpfast.privacy.mechanisms import joint_grids, release_together
 from tests.curator.test_door import Watcher
 from tests.loops import each
 
@@ -44,6 +49,26 @@ def test_charges_add_up_as_those_of_the_ledger(seed):
         assert outcomes[0] == outcomes[1]
         assert state(compiled) == state(ours)
     assert 0.0 < compiled.spent.mu <= 1.0
+
+
+def test_charges_cost_their_quanta():
+    """Compiled prices are those of ``cost_in_quanta``, of any double (claim C86)."""
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(1, 0x7FF0 << 48, 3000).view(np.float64).tolist()  # of any exponent
+    numbers += (10.0 ** rng.uniform(-9.0, 1.0, 3000)).tolist()
+    numbers += np.round(rng.uniform(0.0, 3.0, 300), 3).clip(1e-3).tolist()
+    numbers += [5e-324, 2.2250738585072014e-308, 1e-5, 1e-4, 0.1, 0.1 + 0.2, 1.0, 9007199254740993.0]
+    numbers += [9999999999999998.0, 1e16, 1e17, 1e22, 1.7976931348623157e308]
+    exact = cost_in_quanta.__wrapped__
+    assert [mu for mu in numbers if quanta(mu) != exact(2, mu)[0]] == []
+
+
+def test_charges_next_to_one_another_cost_each_their_own():
+    ledger = dpfast.Ledger(1.0)
+    for mu in (0.1, np.nextafter(0.1, 1.0), 0.1 + 1e-9, 0.1):
+        before = ledger._spent[0]
+        charge(ledger, dpfast.GDP(mu), "a")
+        assert ledger._spent[0] - before == cost_in_quanta(2, float(mu))[0]
 
 
 def test_a_total_is_spent_to_the_last_bit_and_no_further():
@@ -172,6 +197,57 @@ def test_a_mean_has_the_noise_of_its_receipt():
     answer = release_with_noise(dpfast.SeededNoise(0), ("mean", 1.0), receipt, np.zeros(20_000))
     assert answer.value.std() == pytest.approx(3.0, rel=0.03)
     assert answer[1:] == (3.0, receipt)
+
+
+@each("size", [1, 2, 3, 4, 5, 8, 9, 16, 17, 64, 65, 1000, 1025])
+def test_vectors_lie_on_the_grid_of_the_mechanism(size):
+    """Of every length and scale a compiled release is that of ``release_together``."""
+    for scale in (1e-240, 1e-7, 3.0, 1e240):
+        value = scale * np.linspace(-3.0, 3.0, size)
+        receipt = Receipt("mean", "C13", 1.0, 1.0, scale)
+        found = release_with_noise(dpfast.SeededNoise(1), ("mean", 1.0), receipt, value)
+        grids = joint_grids(((size,),), (scale,))
+        expected = release_together([value], grids, dpfast.SeededNoise(1))[0]
+        assert found.value.tobytes() == expected.tobytes()
+    with pytest.raises(dpfast.errors.InvalidInput, match="noise scale"):
+        release_with_noise(
+            dpfast.SeededNoise(1), ("q", 1.0), Receipt("q", "c", 1.0, 1.0, 1e-260), np.zeros(2)
+        )
+
+
+def test_the_private_source_draws_from_its_own_sampler():
+    """Of a supplier of bytes a compiled release has the normals of ``EntropyNoise.normals``."""
+    receipt = Receipt("mean", "C13", 1.0, 1.0, 2.0)
+    released = []
+    for k in range(3):
+        noise = EntropyNoise()
+        noise._sampler = ExactSampler(np.random.default_rng(k // 2).bytes)
+        if k == 1:
+            grids = joint_grids(((300,),), (2.0,))
+            released.append(release_together([np.ones(300)], grids, noise)[0])
+        else:
+            released.append(release_with_noise(noise, ("m", 1.0), receipt, np.ones(300)).value)
+    assert released[0].tobytes() == released[1].tobytes()
+    assert (released[0] != released[2]).all()
+    assert released[0].std() == pytest.approx(2.0, rel=0.2)
+
+
+class Strange(dpfast.SeededNoise):
+    """A source whose normals are not what they should be."""
+
+    drawn: object
+
+    def normals(self, size, bits):
+        return self.drawn
+
+
+@each("drawn", [np.zeros(3), np.zeros(2, int), np.zeros((4, 2), int)[:, 0], [0, 0, 0], None],
+      ids=["doubles", "too few", "strided", "list", "none"])  # fmt: skip
+def test_normals_of_a_wrong_kind_are_refused(drawn):
+    noise = Strange(0)
+    noise.drawn = drawn
+    with pytest.raises(dpfast.errors.InvalidInput, match="noise"):
+        release_with_noise(noise, ("m", 1.0), Receipt("m", "c", 1.0, 1.0, 1.0), np.ones(3))
 
 
 LAYOUTS = (
