@@ -121,8 +121,7 @@ def release_together(
     values: Sequence[NDArray[np.float64] | None], grids: Grids, source: NoiseSource
 ) -> list[Any]:
     """Release vectors and symmetric matrices with independent noise from one draw (claim C16)."""
-    size, bits, steps = grids
-    return release(values, source.normals(size, bits), bits, steps)
+    return release(values, source.normals(grids.size, grids.bits), grids.bits, grids.steps)
 
 
 def laplace_rate(sensitivity: int, epsilon: float) -> tuple[int, int]:

@@ -57,7 +57,16 @@ def test_charges_cost_their_quanta():
     numbers = rng.integers(1, 0x7FF0 << 48, 3000).view(np.float64).tolist()  # of any exponent
     numbers += (10.0 ** rng.uniform(-9.0, 1.0, 3000)).tolist()
     numbers += np.round(rng.uniform(0.0, 3.0, 300), 3).clip(1e-3).tolist()
-    numbers += [5e-324, 2.2250738585072014e-308, 1e-5, 1e-4, 0.1, 0.1 + 0.2, 1.0, 9007199254740993.0]
+    numbers += [
+        5e-324,
+        2.2250738585072014e-308,
+        1e-5,
+        1e-4,
+        0.1,
+        0.1 + 0.2,
+        1.0,
+        9007199254740993.0,
+    ]
     numbers += [9999999999999998.0, 1e16, 1e17, 1e22, 1.7976931348623157e308]
     exact = cost_in_quanta.__wrapped__
     assert [mu for mu in numbers if quanta(mu) != exact(2, mu)[0]] == []
