@@ -37,6 +37,7 @@ LIST = Path(__file__).with_name("not_judged.tsv")
 ROOMS = (
     "dpfast.solvers.pcn.",
     "dpfast.regression.default_fit",
+    "dpfast.regression.default_result",
     "dpfast.scaling.",
     "dpfast.regression.intercept_only",
     "dpfast.regression.decisions",

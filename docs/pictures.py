@@ -253,8 +253,10 @@ RECORD = (
     ),
     Station("privacy.mechanisms.release_together", "... noise is added on a public grid ..."),
     Station("curator.answers.JointAnswer", "... and noisy answers with receipts come out"),
-    Station("regression.default_fit.DefaultFit.result", "statistics of answers: no record is seen"),
-    Station("inference.results.Fit", "the result holds no data"),
+    Station(
+        "regression.default_result.DefaultResult.fit", "statistics of answers: no record is seen"
+    ),
+    Station("inference.results.Fit._read_later", "the result holds no data"),
 )
 
 #: A budget's way through ``fit``, likewise.

@@ -249,11 +249,14 @@ class Coding:
         -------
         constant, matrix : ndarray of shapes (q,) and (q, q)
         """
-        columns = [units for term in self.terms for units in self._units(term)]
-        spreads = np.array([spread for _, spread in columns], dtype=np.float64)
-        centres = np.array([centre for centre, _ in columns], dtype=np.float64)
-        matrix = np.zeros((len(columns), len(columns)))
-        matrix.flat[:: len(columns) + 1] = 1.0 / spreads
+        if self._scales is not None:
+            centres, spreads, _ = self._scales
+        else:
+            columns = [units for term in self.terms for units in self._units(term)]
+            spreads = np.array([spread for _, spread in columns], dtype=np.float64)
+            centres = np.array([centre for centre, _ in columns], dtype=np.float64)
+        matrix = np.zeros((len(centres), len(centres)))
+        matrix.flat[:: len(centres) + 1] = 1.0 / spreads
         return 0.0 - centres / spreads, matrix
 
     def _units(self, term: tuple[Any, ...]) -> list[tuple[float, float]]:
@@ -282,11 +285,15 @@ class Coding:
     @property
     def released(self) -> bool:
         """True if centres and scales were estimated, not declared."""
+        if self._scales is not None:
+            return True
         return any(declared.kind == "released" for declared in self.columns.values())
 
     @property
     def origin(self) -> str | None:
         """Where released centres and scales are from; None if from the budget of the fit."""
+        if self._scales is not None:
+            return None
         origins = (getattr(declared, "origin", None) for declared in self.columns.values())
         return next(filter(None, origins), None)
 
@@ -302,5 +309,13 @@ class Coding:
         """``(location, spread)``: the response is ``location + spread * coded``."""
         if self.response is None:
             return 0.0, 1.0
+        if self._scales is not None:
+            response: tuple[float, float] = self._scales[2]
+            return response
         declared = self.columns[self.response]
         return declared.location, declared.spread
+
+    @property
+    def _scales(self) -> tuple[Array, Array, tuple[float, float]] | None:
+        """Centres and spreads of the columns and of the response, where all were released."""
+        return getattr(self.columns, "scales", None)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -458,64 +458,27 @@ class FitRequest:
             returned=self.account.returned,
         )
 
-    def make_result(
-        self,
-        theta: Array,
-        target: Objective | Loss,
-        *,
-        method: str,
-        privacy: Guarantee | None = None,
-        model: str | None = None,
-        iterates: Sequence[Array] | None = None,
-        covariance: Covariance | None = None,
-        missing: str = "",
-        predictor: Array | None = None,
-    ) -> Fit:
-        """Build the fit; a one-shot method has only two iterates, zero and its estimate."""
-        if iterates is None:
-            iterates = [np.zeros(self.dimension), theta]
-        names = self._coefficient_names()
-        path = np.array(iterates)
-        scale_is_free = isinstance(target, Objective) and target.free_scale is not None
-        if scale_is_free:
-            units = self._units_with_scale(target)
-            names = (*names, "scale")
-            with np.errstate(all="ignore"):  # of released numbers, in whatever units
-                theta, path = theta * units, path * units
-                covariance = covariance and _rescaled(covariance, units)
+    def facts(self) -> ResultFacts:
+        """Return what a result needs of this request: public facts and released remarks."""
         weights = self.record_weights
-        offset = None if weights is None else weights.offset
         rows: Any = self.new_rows
-        if isinstance(offset, str):
-            rows = OffsetRows(rows, offset)
-        return Fit(
-            params=theta,
-            names=names,
-            n_records=self.n,
-            model=(described_model(target) if model is None else model)
-            + ("" if weights is None else weights.description)
-            + PERSON_MEANS_NOTE * (self.means and self.max_rows is None)
-            + WITHIN_NOTE * self.within,
-            method=method,
-            privacy=self.guarantee() if privacy is None else privacy,
-            covariance=covariance and self.released_covariance(covariance),
-            missing=missing,
-            remarks=self.remarks,
-            predictor=predictor,
-            iterates=path,
-            **response_of(target),
-            fit_intercept=self.fit_intercept,
-            free_scale=scale_is_free,
-            reads=self._passes_read,
-            rows=rows,
-        )
+        notes = PERSON_MEANS_NOTE * (self.means and self.max_rows is None)
+        if weights is not None:
+            notes = weights.description + notes
+            if isinstance(weights.offset, str):
+                rows = OffsetRows(rows, weights.offset)
+        return ResultFacts(
+            self._coefficient_names(), self.n, self.n_units, self.fit_intercept, self.coding, rows,
+            notes + WITHIN_NOTE * self.within, self.remarks, self.few_complete, self._passes_read,
+        )  # fmt: skip
 
-    def _units_with_scale(self, target: Any) -> Array:
-        """Units of the coefficients and of the residual scale, which follows the response's."""
-        units: Array = target.units()
-        if self.coding is not None:
-            units[-1] *= self.coding.response_units()[1]
-        return units
+    def make_result(
+        self, theta: Array, target: Objective | Loss, *, method: str, **parts: Any
+    ) -> Fit:
+        """Build the fit (:meth:`ResultFacts.make_result`), which shows all charges so far."""
+        if "privacy" not in parts:
+            parts["privacy"] = self.guarantee()
+        return self.facts().make_result(theta, target, method=method, **parts)
 
     def fit_of_slopes(
         self,
@@ -554,6 +517,74 @@ class FitRequest:
         if dropped.any():
             covariance = covariance.without(dropped, UNSEEN)
         return covariance.uncounted() if self.few_complete else covariance
+
+
+class ResultFacts(NamedTuple):
+    """What a result needs of its request: public facts and released remarks, no records."""
+
+    names: tuple[str, ...]
+    n: int
+    n_units: int
+    fit_intercept: bool
+    coding: Coding | None
+    rows: Any
+    notes: str
+    remarks: tuple[str, ...]
+    few_complete: bool
+    reads: int | None
+
+    def make_result(
+        self,
+        theta: Array,
+        target: Objective | Loss,
+        *,
+        method: str,
+        privacy: Guarantee,
+        model: str | None = None,
+        iterates: Sequence[Array] | None = None,
+        covariance: Covariance | None = None,
+        missing: str = "",
+        predictor: Array | None = None,
+    ) -> Fit:
+        """Build the fit; a one-shot method has only two iterates, zero and its estimate."""
+        names = self.names
+        if iterates is None:
+            iterates = [np.zeros(len(names)), theta]
+        path = np.array(iterates)
+        scale_is_free = isinstance(target, Objective) and target.free_scale is not None
+        if scale_is_free:
+            units = self._units_with_scale(target)
+            names = (*names, "scale")
+            with np.errstate(all="ignore"):  # of released numbers, in whatever units
+                theta, path = theta * units, path * units
+                covariance = covariance and _rescaled(covariance, units)
+        if covariance is not None and self.few_complete:
+            covariance = covariance.uncounted()
+        return Fit(
+            params=theta,
+            names=names,
+            n_records=self.n,
+            model=(described_model(target) if model is None else model) + self.notes,
+            method=method,
+            privacy=privacy,
+            covariance=covariance,
+            missing=missing,
+            remarks=self.remarks,
+            predictor=predictor,
+            iterates=path,
+            **response_of(target),
+            fit_intercept=self.fit_intercept,
+            free_scale=scale_is_free,
+            reads=self.reads,
+            rows=self.rows,
+        )
+
+    def _units_with_scale(self, target: Any) -> Array:
+        """Units of the coefficients and of the residual scale, which follows the response's."""
+        units: Array = target.units()
+        if self.coding is not None:
+            units[-1] *= self.coding.response_units()[1]
+        return units
 
 
 def _rescaled(covariance: Covariance, units: Array) -> Covariance:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,16 +66,18 @@ class Fit(AfterFit):
     (('intercept', 'x1'), (2, 2), (1,))
     """
 
-    units: Any = None
-    reads: int | None = None
-    _coded: Fit | None = None
-    _missing = ""  # of results that were pickled before there was one
-    _why_none = ""  # why none was asked for: without a warning, since it is as it should be
-    _of_units: tuple[str, ...] = ()
-    _predictor: Array | None = None
-    _linked, _largest_mean = "", math.inf
-    _scale: float | None = None
-    _baseline: Baseline | None = None
+    units: Any
+    reads: int | None
+    _coded: Fit | None
+    _covariance: Covariance | None
+    _missing: str
+    _why_none: str  # why none was asked for: without a warning, since it is as it should be
+    _of_units: tuple[str, ...]
+    _predictor: Array | None
+    _linked: str
+    _largest_mean: float
+    _scale: float | None
+    _baseline: Baseline | None
 
     def __init__(
         self,
@@ -112,6 +115,43 @@ class Fit(AfterFit):
         self._fit_intercept = fit_intercept
         self._free_scale = free_scale
         self._new_rows = rows
+        self.units = self._coded = self._scale = self._baseline = None
+        self._why_none = ""
+
+    @classmethod
+    def _read_later(
+        cls,
+        make: Callable[[], Fit],
+        params: Array,
+        names: tuple[str, ...],
+        n_records: int,
+        warnings: tuple[str, ...],
+    ) -> Fit:
+        """Make a fit with these parts; :func:`make` makes the others when one is first read."""
+        fit = object.__new__(cls)
+        vars(fit).update(
+            params=params, names=names, n_records=n_records, _warnings=warnings, _make=make
+        )
+        return fit
+
+    def _complete(self) -> None:
+        """Make the parts that nobody has read yet."""
+        own = vars(self)
+        make = own.get("_make")
+        if make is not None:
+            own.update(vars(make()) | own)  # a thread that does it at the same time finds the same
+            own.pop("_make", None)
+            own.pop("_warnings", None)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            self._complete()
+            return vars(self)[name] if name in vars(self) else super().__getattr__(name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._complete()
+        return vars(self)
 
     @property
     def params(self) -> Named:
@@ -264,6 +304,9 @@ class Fit(AfterFit):
 
     @property
     def warnings(self) -> tuple[str, ...]:
+        known: tuple[str, ...] | None = vars(self).get("_warnings")
+        if known is not None:
+            return known
         covariance = self._covariance
         if covariance is None:
             return (*self._of_units, self._missing) if self._missing else self._of_units

@@ -11,14 +11,18 @@ import numpy as np
 
 from dpfast.arguments import Array, check_constant
 from dpfast.curator.curator import Prepared, prepare
-from dpfast.curator.preconditioned import PreconditionedQueries
+from dpfast.curator.joint import Layout
+from dpfast.curator.preconditioned import (
+    PreconditionedQueries,
+    _extremes,
+    _histogram_receipt,
+    _refuse,
+)
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.fit_requests.partial import UNFINISHED
 from dpfast.fit_requests.planned_run import Fits, run, single
 from dpfast.fit_requests.request import FitRequest
-from dpfast.inference.degrees import Covariance, VarianceNoise, nothing_known
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
 from dpfast.models import (
     FreeScale,
@@ -26,19 +30,17 @@ from dpfast.models import (
     Loss,
     Mallows,
     Objective,
-    Quantile,
     resolve_loss,
 )
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression import few_records
-from dpfast.regression.design_basis import design_basis, main_columns
-from dpfast.regression.shrinkage import shrunken_coefficients, standard_error
+from dpfast.regression.default_result import DefaultResult
+from dpfast.regression.design_basis import design_basis
 from dpfast.scaling.budget import FARTHEST, LEAST_FOR_ROUNDS, MIN_RECORDS_FACTOR, ScalingBudget
 from dpfast.scaling.private import PrivateScaling, farthest, n_searched
 from dpfast.scaling.standardize import CODED
 from dpfast.scaling.standardized import GivenScaling, Standardized
-from dpfast.solvers.pcn.clipping import may_bias
 from dpfast.solvers.pcn.engine import fit_pcn
 from dpfast.solvers.pcn.histogram import N_FINE_BINS
 from dpfast.solvers.pcn.initial import (
@@ -48,49 +50,8 @@ from dpfast.solvers.pcn.initial import (
     predictor_of_mean,
 )
 from dpfast.solvers.pcn.local import SUBSAMPLE_PART
-from dpfast.solvers.pcn.plan import MAX_STEPS, TINY, BudgetAllocation, Setting, prices
+from dpfast.solvers.pcn.plan import MAX_STEPS, BudgetAllocation, QueryCounts, Setting, prices
 from dpfast.solvers.pcn.result import SolverResult
-
-#: Part of the rows' squares that down-weighting removes, from which on a fit warns.
-MAX_DOWNWEIGHTED = 0.1
-
-MODEL = "LeastSquares(), target: the coefficients of ordinary least squares"
-
-CLIPPING_BIAS = (
-    "gradients were clipped at {bound:.3g}, which may move coefficients by up to {bias:.2g} "
-    "standard errors together: intervals may not cover the coefficients of {target}. "
-    "Use {remedy}the logarithm of a response or covariate that spans orders of magnitude."
-)
-
-DOWN_WEIGHTED = (
-    "rows far from the others were down-weighted (leverage weights to the power {power:g}), so "
-    "they influence the estimate less than {target}. Use the logarithm of covariates that span "
-    "orders of magnitude, or a larger budget."
-)
-
-OVERSTATED_CURVATURE = (
-    "scores vary by less than half of the curvature in a direction, mainly of {columns}: almost no "
-    "response differs there from what the model expects, or those that do are clipped. Standard "
-    "errors may be wrong by a factor up to 2. Use a larger budget, or merge levels of few records."
-)
-
-HIGH_LEVERAGE = (
-    "rows far from the others decide: along {columns} scores vary {ratio:.2g} times as much as in "
-    "other directions. Either residuals grow there, or some rows lie off the line (bad leverage "
-    "points). Intervals are for {target}, with all rows. Look for wrong records, use logarithms, "
-    'or compare a fit that limits such rows: dpfast.Objective("log-cosh", '
-    "scale=dpfast.FreeScale(low, high), weights=dpfast.Mallows(1.4)) with standardize=True."
-)
-
-NOT_CONVERGED = (
-    "the coefficients of {columns} depend on records whose gradients are clipped at {bound:.3g}, "
-    "and the Newton steps have not converged: intervals may not cover those of {target}. Use a "
-    "larger budget, or a robust loss."
-)
-
-#: Density of residuals at a quantile over that around it, from which on a fit warns of a point
-#: mass: for the median, and at most.  Errors of one side are dense at their end without one.
-MIN_MASS_DENSITY, MAX_MASS_DENSITY = 1.5, 1.9
 
 #: Records, and n mu, that are enough for units, pilot and first steps of eight coefficients.  The
 #: number grows with the square root of p; twice as many are taken if they are a quarter of all.
@@ -108,18 +69,6 @@ UNKNOWN_SCALES = (
     "n mu = {strength:.3g} is too small for the {loss} loss with {q} columns of unknown scale. Use "
     "more records, a larger budget or fewer columns, or declare their ranges in a schema and pass "
     "dpfast.Objective(loss, scale=<public residual scale>)."
-)
-
-POINT_MASS = (
-    "many records have the same response, or lie on the fitted line ({how}): neighbouring "
-    "quantiles cannot be distinguished there, and intervals may not cover those of {target}. Fit "
-    'the mean ("least-squares"), or two parts: whether the response has that value, and '
-    "the other responses."
-)
-
-TOO_FEW = (
-    "n mu = {strength:.3g} is below {factor:g} p^1.5 = {needed:.3g}: coefficients are mostly "
-    "noise. Use more records, a larger budget, or fewer covariates."
 )
 
 
@@ -236,30 +185,24 @@ class DefaultFit:
 
     def _refuse_budgets(self, min_mu: float) -> None:
         """Refuse what later queries would refuse, for any budget from ``min_mu`` on."""
-        request = self.request
-        rows = self.rows_for()
         if self._weight_unit:
-            min_mu = self._weight_unit.refuse(rows, min_mu)
+            min_mu = self._weight_unit.refuse(self.rows_for(), min_mu)
         if self.few_records:
             steps = [few_records.step_mu(mu) for mu in (min_mu, self._mu)]
-            return rows.refuse((), steps=steps)
-        rows.refuse_norm_histogram(1, min_mu)  # the shares of a tiny total are rounded to zero
+            return self.rows_for().refuse((), steps=steps)
         # the number of steps, and what the units leave, are not known before the charge
-        counts = [self.setting._replace(loss=loss).query_counts for loss in self.losses]
-        has_subsample = rows.subsample() is not rows
-        queries = prices(
-            request.n,
-            request.dimension,
-            (min_mu, self._mu),
-            self._part,
-            tuple(counts),
-            has_subsample,
-        )
-        rows.refuse(*queries, cells=N_FINE_BINS)
-        if request.larger_subsample is not None:
-            subsample, request.subsample = request.subsample, request.larger_subsample
-            self.rows_for().refuse(*queries, cells=N_FINE_BINS)
-            request.subsample = subsample
+        counts = tuple([self.setting._replace(loss=loss).query_counts for loss in self.losses])
+        refuse_queries(self._layouts(), (min_mu, self._mu), self._part, counts)
+
+    def _layouts(self) -> tuple[tuple[Layout, Layout], ...]:
+        """Return the layouts of sums of rows and of scores, of all records and of each sample."""
+        request, columns = self.request, self.request.dimension
+        if request.means:
+            rows = self.rows_for()
+            return ((rows._layout, rows._scores_layout),)
+        asked = [request.records, request.subsample, request.larger_subsample]
+        layouts = [Layout(*records._summed(columns)) for records in asked if records is not None]
+        return tuple([(layout, layout) for layout in layouts])
 
     def _plan_units(self, standardize: Any) -> float:
         """Plan private units; return the mu left if they cost as much as they may."""
@@ -467,179 +410,49 @@ class DefaultFit:
 
     def result(self, k: int, solution: Solution, guarantee: Guarantee) -> Fit:
         """Make the fit of one loss, in the columns' original units."""
-        request, loss = self.request, self.losses[k]
-        iterates, result, missing = solution
-        covariance, predictor = None, None
-        method = "standardised covariates, clipped gradients"
-        if self.basis is not None:
-            iterates = [self.basis @ iterate for iterate in iterates]
-            result = result and result.in_columns(self.basis)
-        if result is not None:
-            shrinkage = 1.0
-            if request.fit_intercept and request.dimension > 1 and loss.of_mean:
-                shrinkage, predictor = shrunken_coefficients(result, loss, request.n_units)
-            method = _method_text(result, request.n, shrinkage, self._inference)
-            if self._inference:
-                covariance = self._covariance(k, result)
-        elif self._stopped and self._inference:
-            covariance, missing = nothing_known(request.dimension, missing), ""
-        if self._inner is not None:
-            back = natural_map(self._inner._coding, request.fit_intercept, False)
-            iterates = [back.params(iterate) for iterate in iterates]
-            covariance = covariance and back.covariance(covariance)
-            predictor = None if predictor is None else back.params(predictor)
-        params, model = (
-            iterates[-1],
-            _model_text(loss, result, self._response_spread, request.dimension),
-        )
-        if self.few_records:
-            predictor, params = params, np.full(params.shape, np.nan)
-            model = few_records.MODEL.format(name=loss.name)
-            method = few_records.described(len(solution.iterates[-1]))
-        fit = request.make_result(
-            params,
-            loss._bounded,
-            model=model,
-            method=method,
-            privacy=guarantee,
-            iterates=iterates,
-            covariance=covariance,
-            missing=missing,
-            predictor=predictor,
-        )
-        fit.units = self.units
-        if result is not None and self._scale is None and loss.needs_scale:
-            fit._scale = result.scale * self._response_spread
-        elif self.few_records and loss.needs_scale:
-            fit._scale = self._response_spread
-        elif result is not None and loss.of_mean and not loss.curvature_varies:
-            fit._scale = self._residual_deviation(result)
-        return fit.natural
+        scaling, setting = self._scaling, self.setting
+        return DefaultResult(
+            self.request.facts(),
+            self.losses[k],
+            solution,
+            guarantee,
+            self.basis,
+            None if scaling is None else scaling.released,
+            scaling is not None and scaling.inner,
+            self._inference,
+            self._scale is not None,
+            setting.alone,
+            setting.offset,
+            0.0 if solution.solution is None else self._mu_per_loss,
+            self.least_strength,
+            self.few_records,
+            self._stopped,
+            self._further_remarks(k),
+        ).fit()
 
-    def _residual_deviation(self, result: SolverResult) -> float | None:
-        """Return the standard deviation of residuals: the scores' variance in the intercept."""
-        if not (self._inference and self.request.fit_intercept and result.records_detected):
-            return None
-        of_intercept = result.unmapping[:, 0]
-        variance = max(0.0, float(of_intercept @ result.meat @ of_intercept))
-        return math.sqrt(variance) * self._response_spread
+    def _further_remarks(self, k: int) -> list[str]:
+        """Return warnings of what intervals may not cover, beside those of every default fit."""
+        return []
 
-    def _covariance(self, k: int, result: SolverResult) -> Covariance:
-        """Sum the variances of sampling, noise and bias; add the warnings of the fit."""
-        n, p = self.request.n_units, result.mapping.shape[1]
-        mapping = result.mapping
-        variance = result.meat / max(1, n - p)
-        variance.flat[:: p + 1] += result.noise**2 + result.residual_bias_var
-        if result.bias_directions is not None:
-            variance = variance + result.bias_directions @ result.bias_directions.T
-        matrix = mapping @ variance @ mapping.T
-        matrix = 0.5 * (matrix + matrix.T)
-        remarks = self._remarks(k, result)
-        if result.n_hidden:
-            from dpfast.inference.rendering.targets import hidden_directions
 
-            bias_share = mapping * mapping @ result.residual_bias_var
-            bias_share /= np.maximum(matrix.diagonal(), TINY)
-            columns = main_columns(bias_share, self.request)
-            remarks.append(hidden_directions(result.n_hidden, len(mapping), columns))
-        if self.basis is not None:
-            dropped = ~self.basis.any(axis=1)
-            matrix[dropped], matrix[:, dropped] = np.nan, np.nan
-        covariance = Covariance(
-            matrix,
-            0,
-            np.zeros(len(mapping)),  # the variance of the bias is in the matrix
-            tuple(remarks),
-            VarianceNoise(None, 0.0, result.meat, result.meat_scale, n, mapping),
-        )
-        return covariance if result.records_detected else covariance.uncounted()
+@lru_cache(maxsize=256)
+def refuse_queries(
+    layouts: tuple[tuple[Layout, Layout], ...],
+    totals: tuple[float, float],
+    part: float,
+    kinds: tuple[QueryCounts, ...],
+) -> None:
+    """Refuse totals, the least first, that a query would refuse: public; others are remembered.
 
-    def _remarks(self, k: int, result: SolverResult) -> list[str]:
-        """Return warnings of what intervals may not cover, from released numbers."""
-        request, loss, p = self.request, self.losses[k], result.mapping.shape[1]
-        remarks = []
-        target = (
-            f"a {loss.name} fit without privacy"
-            if loss.curvature_varies
-            else "ordinary least squares"
-        )
-        strength = request.n * self._mu_per_loss
-        needed = self.least_strength * p**1.5
-        if strength < needed:
-            remarks.append(
-                TOO_FEW.format(strength=strength, needed=needed, factor=self.least_strength)
-            )
-        error = standard_error(result, request.n_units)
-        if may_bias(result.clipping_bias, error, p):
-            bias = result.clipping_bias / error
-            robust = "" if loss.curvature_varies else "a robust loss, "
-            remedy = f"a larger budget, {robust}or "
-            remarks.append(
-                CLIPPING_BIAS.format(bound=result.bound, bias=bias, target=target, remedy=remedy)
-            )
-        if result.downweighted_share > MAX_DOWNWEIGHTED:
-            remarks.append(DOWN_WEIGHTED.format(power=result.weight_exponent, target=target))
-        if result.nonconvergence is not None:
-            columns = main_columns(result.nonconvergence, request)
-            remarks.append(NOT_CONVERGED.format(bound=result.bound, columns=columns, target=target))
-        if result.overstated is not None:
-            columns = main_columns(result.overstated, request)
-            remarks.append(OVERSTATED_CURVATURE.format(columns=columns))
-        if result.excess_variation is not None:
-            columns = main_columns(result.excess_variation, request)
-            ratio = result.variance_ratio
-            remarks.append(HIGH_LEVERAGE.format(columns=columns, ratio=ratio, target=target))
-        return remarks + self._separated(result, loss) + self._point_mass(result, loss, target)
-
-    def _point_mass(self, result: SolverResult, loss: Loss, target: str) -> list[str]:
-        """Warn of a quantile where many responses are equal."""
-        if not isinstance(loss, Quantile):
-            return []
-        scaling, how = self._scaling, []
-        if result.denser > min(MAX_MASS_DENSITY, MIN_MASS_DENSITY + 1.6 * abs(loss.tau - 0.5)):
-            how.append(f"{result.denser:.2g} times as many as around it")
-        if scaling is not None and scaling.released is not None and scaling.released._tied:
-            how.append("about a fifth of them or more have one value")
-        return [POINT_MASS.format(how=", and ".join(how), target=target)] if how else []
-
-    def _separated(self, result: SolverResult, loss: Loss) -> list[str]:
-        """Warn of levels in which all responses seem equal."""
-        request = self.request
-        counts_records = self.setting.alone and request.fit_intercept
-        if not (loss.may_separate and counts_records and result.scores is not None):
-            return []
-        from dpfast.regression.separation import separated
-
-        to_natural = np.eye(request.dimension)
-        codings: list[Any] = [request.coding]
-        if self._inner is not None:
-            codings.insert(0, self._inner.coding)
-        try:
-            for coding in codings:
-                if coding is not None:
-                    to_natural = natural_map(coding, True, False).matrix @ to_natural
-        except InvalidInput:  # functions of columns that a schema codes: keep its units
-            pass
-        try:
-            with np.errstate(all="ignore"):
-                natural = np.asarray(np.linalg.inv(to_natural).T, np.float64)
-        except np.linalg.LinAlgError:  # units too small for float64
-            return []
-        return separated(
-            result.scores,
-            loss,
-            natural,
-            request.column_names,
-            self.setting.offset,
-            request.n,
-            self._mu_per_loss,
-        )
-
-    @property
-    def _response_spread(self) -> float:
-        """Unit of the coded response, in the response's own units."""
-        coding = self.request.coding
-        return self._inner_spread * (1.0 if coding is None else coding.response_units()[1])
+    The first layouts are those of all records.  The total is divided as in :func:`prices`.
+    """
+    layout, _ = layouts[0]
+    # the shares of a tiny total are rounded to zero
+    _histogram_receipt(layout.n, layout.excess, 1, totals[0])
+    queries = prices(layout.n, layout.row, totals, part, kinds, len(layouts) > 1)
+    extremes = [_extremes(mus) for mus in queries]
+    for of_rows, of_scores in layouts:
+        _refuse(of_rows, of_scores, *extremes, N_FINE_BINS)
 
 
 def preconditioned_rows(request: FitRequest, ledger: Ledger | None = None) -> PreconditionedQueries:
@@ -662,36 +475,3 @@ def _squares(q: int, fit_intercept: bool) -> tuple[Objective, Prepared]:
 
 def _is_default(value: Any, default: Any) -> bool:
     return value is default or (isinstance(value, type(default)) and bool(value == default))
-
-
-def _model_text(loss: Loss, result: SolverResult | None, spread: float, p: int) -> str:
-    if not loss.curvature_varies:
-        return f"{MODEL}, dimension={p}"
-    text = f"{loss!r}, dimension={p}"
-    if result is not None and loss.needs_scale:
-        scale = result.scale * spread
-        text += f", residual scale {scale:.4g}{loss._target(scale)}"
-    return text
-
-
-def _method_text(result: SolverResult, n: int, shrinkage: float, inference: bool) -> str:
-    """Describe the method: one sentence for a summary, then those for the details."""
-    undetected = min(result.max_undetected, n)
-    power = result.weight_exponent
-    sentences = [
-        f"{result.steps} noisy Newton steps on standardised{', down-weighted' * (power > 0.0)} "
-        f"covariates; gradients clipped at {result.bound:.4g}, "
-        f"about {100.0 * result.clipped_share:.2g}% clipped",
-        f"Up to {undetected:.0f} more clipped records may be hidden by the noise of that share",
-    ]
-    if inference:
-        pull = undetected * result.bound / (n * max(standard_error(result, n), TINY))
-        sentences.append(
-            f"Clipped, they move coefficients by at most {pull:.2g} standard errors together; "
-            "without clipping there would be no limit"
-        )
-    if power > 0.0:
-        sentences.append(f"Rows far from the others have leverage weights to the power {power:g}")
-    if shrinkage < 1.0:
-        sentences.append(f"Predictions keep {shrinkage:.2g} of the slopes")
-    return ". ".join(sentences)

@@ -31,6 +31,8 @@ def design_basis(
         Map of a design row, the intercept first; None if it is the identity.  Columns are dropped
         unless all look constant.
     """
+    if request.terms is None and (units is None or not units.unseen):
+        return None
     basis, names = None, request._coefficient_names()
     estimated = np.array([units is None or name not in units.unseen for name in names])
     scales = _scales(request, units, inner)
@@ -78,8 +80,8 @@ def with_contrasts(request: FitRequest, basis: Array | None, units: Standardized
     return basis
 
 
-def main_columns(direction: Array, request: FitRequest) -> str:
+def main_columns(direction: Array, names: tuple[str, ...]) -> str:
     """Name the columns with at least half of a direction's largest entry."""
     sizes = np.abs(direction)
-    names = zip(request._coefficient_names(), sizes, strict=True)
-    return ", ".join(name for name, size in names if size >= 0.5 * sizes.max())
+    pairs = zip(names, sizes, strict=True)
+    return ", ".join(name for name, size in pairs if size >= 0.5 * sizes.max())

@@ -20,7 +20,6 @@ from dpfast.scaling.remarks import stopped_after
 from dpfast.solvers.pcn.histogram import N_FINE_BINS
 from dpfast.solvers.pcn.like import OTHER_CURVATURE, PublicStart, public_start, step_budgets
 from dpfast.solvers.pcn.plan import BudgetAllocation
-from dpfast.solvers.pcn.result import SolverResult
 
 OTHER_SIZE = (
     "the public table of regression.like is not like this one. Scores are {ratio:.2g} times as "
@@ -130,11 +129,11 @@ class LikeFit(DefaultFit):
             direction, ratio = steps.other
             direction = direction if self.basis is None else self.basis @ direction
             alike = 1.0 / OTHER_CURVATURE < ratio < OTHER_CURVATURE
-            columns = main_columns(direction, self.request)
+            columns = main_columns(direction, self.request._coefficient_names())
             text = OTHER_ROWS if alike else OTHER_STEPS
             self._unlike[k].append(text.format(columns=columns, ratio=ratio))
         return Solution(iterates, steps.result)
 
-    def _remarks(self, k: int, result: SolverResult) -> list[str]:
-        """Return warnings of what intervals may not cover, from released numbers."""
-        return super()._remarks(k, result) + self._unlike[k]
+    def _further_remarks(self, k: int) -> list[str]:
+        """Return warnings that the public table is not like this one."""
+        return self._unlike[k]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import logging
 import pickle
+import types
 import warnings
 
 import numpy as np
@@ -275,6 +277,68 @@ def test_a_forecast_does_not_warn_of_its_simulations():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResultWarning)
         study.quote(request)
+
+
+# ---- parts that are made when they are read ------------------------------------------------------
+
+
+def unread(loss="logistic", scale=1.0):
+    """Fit 4,000 records; nothing of the result was read yet."""
+    return dpfast.fit(scale * AGE[:, None], 1.0 * (PAY > 19.5), loss, **seeded())
+
+
+ASKED = {
+    "pickled": lambda fit: pickle.loads(pickle.dumps(fit)),
+    "copied": copy.copy,
+    "printed": lambda fit: (str(fit), fit)[1],
+    "asked for an error": lambda fit: (fit.bse, fit)[1],
+    "asked for what it lacks": lambda fit: (hasattr(fit, "bs"), hasattr(fit, "_bs"), fit)[2],
+    "converted": lambda fit: fit.natural,
+}
+
+
+@each("how", ASKED, ids=str)
+def test_a_fit_is_the_same_whatever_is_read_first(how):
+    expected, result = unread(), unread()
+    assert "_covariance" not in vars(result)
+    told = result.warnings
+    result = ASKED[how](result)
+    assert vars(result).keys() == expected.__getstate__().keys() and "_make" not in vars(result)
+    assert result.to_dict() == expected.to_dict() and result.warnings == told
+    assert (result.coded.params == expected.coded.params).all()
+
+
+@each("scale", [1.0, 1e-170, 1e160], ids=str)
+@each("loss", ["least-squares", "logistic"], ids=str)
+def test_warnings_are_complete_before_anything_is_read(loss, scale):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResultWarning)
+        warnings.simplefilter("ignore", dpfast.errors.BudgetWarning)
+        result = unread(loss, scale)
+    messages = [str(warning.message) for warning in caught]
+    assert messages == list(result.warnings)
+    whole = pickle.loads(pickle.dumps(result))
+    assert list(whole.warnings) == messages
+    assert any("float64" in message for message in messages) == (scale != 1.0)
+
+
+def test_a_fit_that_was_not_read_holds_no_records():
+    """Nothing that it leads to is as large as the records."""
+    seen, sizes, to_see = set(), [], [unread()]
+    while to_see:
+        thing = to_see.pop()
+        if id(thing) in seen or isinstance(thing, type | types.ModuleType):
+            continue
+        seen.add(id(thing))
+        sizes += [thing.size] if isinstance(thing, np.ndarray) else []
+        to_see += [cell.cell_contents for cell in getattr(thing, "__closure__", None) or ()]
+        if isinstance(thing, dict | list | tuple | set):
+            to_see += [*thing.values()] if isinstance(thing, dict) else [*thing]
+        elif type(thing).__module__.startswith("dpfast"):
+            to_see += (
+                [getattr(thing, name) for name in vars(thing)] if hasattr(thing, "__dict__") else []
+            )
+    assert sizes and max(sizes) < 100
 
 
 # ---- persons -------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -93,15 +94,38 @@ def released_coding(
     response = "y"
     while response in names:
         response += "_"
-    columns = {
-        name: Released(centre, spread, low, high)
-        for name, centre, spread, (low, high) in zip(
-            names, scales.centres.tolist(), scales.spreads.tolist(), ranges.tolist(), strict=True
-        )
-    }
-    terms = tuple((Main(name),) for name in names)
-    columns[response] = Released(*scales.response)
-    return Coding(columns, terms, response, fit_intercept, arrays=not by_name)
+    columns = ReleasedColumns(scales, ranges, (*names, response))
+    return Coding(columns, _main_terms(tuple(names)), response, fit_intercept, arrays=not by_name)
+
+
+class ReleasedColumns(Mapping[str, Released]):
+    """Declarations of columns by released scales, the response last; made when one is read."""
+
+    def __init__(self, scales: ReleasedScales, ranges: Array, names: tuple[str, ...]) -> None:
+        #: Copies: a caller may write on the arrays that a result shows.
+        self.scales = ReleasedScales(scales.centres.copy(), scales.spreads.copy(), scales.response)
+        self._ranges, self._names = ranges, names
+        self._declared: dict[str, Released] = {}
+
+    def __getitem__(self, name: str) -> Released:
+        if not self._declared:
+            centres, spreads, response = self.scales
+            numbers = zip(centres.tolist(), spreads.tolist(), self._ranges.tolist(), strict=True)
+            columns = [Released(centre, spread, *ends) for centre, spread, ends in numbers]
+            self._declared = dict(zip(self._names, [*columns, Released(*response)], strict=True))
+        return self._declared[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@lru_cache(maxsize=64)
+def _main_terms(names: tuple[str, ...]) -> tuple[tuple[Main, ...], ...]:
+    """Return a term for each column."""
+    return tuple([(Main(name),) for name in names])
 
 
 def from_elsewhere(coding: Coding, origin: str) -> Coding:
