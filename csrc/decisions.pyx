@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Decisions of private clipped Newton, and of private scales, about numbers that were released.
+"""Decisions of private clipped Newton about numbers that were released.
 
 Nothing here knows of records, budgets or noise: everything is post-processing.  Each function
-serves one of ``dpfast.solvers.pcn`` or ``dpfast.scaling``, which documents it and passes its
+serves one of ``dpfast.solvers.pcn``, which documents it and passes its
 constants; ``tests/twins/decisions.py`` holds the plain NumPy twins.
 
 Conventions of the file
@@ -16,7 +16,7 @@ cimport cython
 cimport numpy as cnp
 from libc.float cimport DBL_MAX
 from libc.math cimport (
-    INFINITY, ceil, erfc, exp, exp2, fabs, frexp, hypot, ldexp, lgamma, log, log2, pow, sqrt
+    INFINITY, ceil, erfc, exp, exp2, fabs, hypot, lgamma, log, log2, pow, sqrt
 )
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
@@ -71,4 +71,3 @@ include "decisions/curvatures.pxi"
 include "decisions/links.pxi"
 include "decisions/covariances.pxi"
 include "decisions/steps.pxi"
-include "decisions/scales.pxi"

@@ -13,7 +13,7 @@ a sum of integers: exact, whatever the order, the blocks and the machines (claim
 from libc.float cimport DBL_MAX
 from libc.math cimport fabs, rint
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
 
@@ -61,15 +61,13 @@ cdef extern from "keys/blocks.h":
     int isa_of(const char *name)
     void turn_rows(int isa, const char *at, ptrdiff_t row, size_t m, size_t q,
                    double *block) noexcept nogil
-    void usable_records(int isa, const double *block, size_t m, size_t columns,
+    void usable_records(int isa, double *block, size_t m, size_t columns,
                         int64_t *complete) noexcept nogil
     void count_in_window(int isa, const double *x, const int64_t *complete, size_t m, int64_t first,
                          int shift, uint32_t *counts, size_t tables) noexcept nogil
-    int64_t count_below(int isa, const double *x, const int64_t *complete, size_t m,
-                        double limit) noexcept nogil
-    void add_distances(int isa, const double *x, const int64_t *complete, size_t m, double centre,
-                       double nearest, int32_t octaves, const uint64_t *packed,
-                       uint64_t *sums) noexcept nogil
+    int64_t count_below(int isa, const double *x, size_t m, double limit) noexcept nogil
+    void add_distances(int isa, const double *x, size_t m, double centre, double nearest,
+                       int32_t octaves, const uint64_t *packed, uint64_t *sums) noexcept nogil
     void unpack_distances(uint64_t *sums, int64_t *octaves) noexcept nogil
 
 #: Two parts in one number, the second in its upper half: a column's sums of 4,096 rows fit 32 bits.
@@ -218,27 +216,28 @@ def distances(const floating[:, :] X, y, const double[::1] centres,
         Above the centre first, then below it.  Cells beyond those of a column are zero.
     """
     cdef const double[:] responses = y if y.ndim == 1 else y[:, 0]
-    cdef Py_ssize_t start, m, n = responses.shape[0], q = X.shape[1], packed = 0
+    cdef Py_ssize_t start, m, j, n = responses.shape[0], q = X.shape[1], packed = 0
     check_distances(centres, nearest, octaves, q)
-    sums, table = distance_tables(q)
+    sums = np.zeros((q + 1, 2, OCTAVES), dtype=np.int64)
     cdef int64_t[:, :, ::1] cells = sums
-    cdef uint64_t[:, ::1] packed_cells = table
+    cdef uint64_t[:, ::1] table = np.zeros((q + 1, 4 * 2 * OCTAVES), dtype=np.uint64)
     cdef double[::1] block = np.empty((q + 1) * ROWS)
     cdef int64_t complete[ROWS]
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
+            packed += m
             load(X, responses, start, m, &block[0])
             usable_records(ISA, &block[0], m, q + 1, complete)
-            block_distances(&block[0], complete, m, start + m == n, &packed, centres, nearest,
-                            octaves, packed_cells, cells)
+            for j in range(q + 1):
+                if nearest[j] > DBL_MAX:
+                    continue
+                add_distances(ISA, &block[j * ROWS], m, centres[j], nearest[j],
+                              <int32_t>octaves[j], &PACKED_PARTS[0], &table[j, 0])
+                if packed > PACKED_ROWS or start + m == n:  # before they overflow
+                    unpack_distances(&table[j, 0], &cells[j, 0, 0])
+            packed = 0 if packed > PACKED_ROWS else packed
     return sums
-
-
-cdef distance_tables(Py_ssize_t q):
-    """Make the sums of distances of q columns and a response, and their packed parts: zero."""
-    return (np.zeros((q + 1, 2, OCTAVES), dtype=np.int64),
-            np.zeros((q + 1, 4 * 2 * OCTAVES), dtype=np.uint64))
 
 
 cdef int check_distances(const double[::1] centres, const double[::1] nearest,
@@ -250,24 +249,6 @@ cdef int check_distances(const double[::1] centres, const double[::1] nearest,
         if not 2 <= octaves[j] <= SIDE_OCTAVES:
             raise ValueError(f"a column has 2 to {OCTAVES} octaves on a side.")
     return 0
-
-
-cdef void block_distances(const double *block, const int64_t *complete, Py_ssize_t m, bint is_last,
-                          Py_ssize_t *packed, const double[::1] centres,
-                          const double[::1] nearest, const int64_t[::1] octaves,
-                          uint64_t[:, ::1] table, int64_t[:, :, ::1] cells) noexcept nogil:
-    """Add the parts of a block to those of the blocks before; unpack them before they overflow."""
-    cdef Py_ssize_t j
-    packed[0] += m
-    for j in range(centres.shape[0]):
-        if nearest[j] > DBL_MAX:
-            continue
-        add_distances(ISA, block + j * ROWS, complete, m, centres[j], nearest[j],
-                      <int32_t>octaves[j], &PACKED_PARTS[0], &table[j, 0])
-        if packed[0] > PACKED_ROWS or is_last:
-            unpack_distances(&table[j, 0], &cells[j, 0, 0])
-    if packed[0] > PACKED_ROWS:
-        packed[0] = 0
 
 
 cdef class TurnedRecords:
@@ -282,7 +263,6 @@ cdef class TurnedRecords:
 
     cdef Py_ssize_t n, q
     cdef double[:, ::1] blocks
-    cdef int64_t[:, ::1] complete
     #: Number of complete records.
     cdef readonly int64_t n_complete
 
@@ -290,7 +270,6 @@ cdef class TurnedRecords:
         self.n, self.q, self.n_complete = X.shape[0], X.shape[1], 0
         cdef Py_ssize_t count = (self.n + ROWS - 1) // ROWS
         self.blocks = np.empty((count, (self.q + 1) * ROWS))
-        self.complete = np.empty((count, ROWS), dtype=np.int64)
         if X.dtype == np.float32:
             self.turn[float](X, y if y.ndim == 1 else y[:, 0])
         else:
@@ -302,11 +281,11 @@ cdef class TurnedRecords:
     cdef int turn(self, const floating[:, :] X, const double[:] responses) except -1:
         cdef Py_ssize_t start, m, i
         cdef double *block
-        cdef int64_t *complete
+        cdef int64_t complete[ROWS]
         with nogil:
             for start from 0 <= start < self.n by ROWS:
                 m = min(self.n - start, ROWS)
-                block, complete = &self.blocks[start // ROWS, 0], &self.complete[start // ROWS, 0]
+                block = &self.blocks[start // ROWS, 0]
                 load(X, responses, start, m, block)
                 usable_records(ISA, block, m, self.q + 1, complete)
                 for i in range(m):
@@ -327,9 +306,8 @@ cdef class TurnedRecords:
                 raise ValueError("a threshold is the key of a number or infinity, in a column")
             limit, count = value_of(key), 0
             for start from 0 <= start < self.n by ROWS:
-                count += count_below(
-                    ISA, &self.blocks[start // ROWS, column * ROWS],
-                    &self.complete[start // ROWS, 0], min(self.n - start, ROWS), limit)
+                count += count_below(ISA, &self.blocks[start // ROWS, column * ROWS],
+                                     min(self.n - start, ROWS), limit)
             counts.append(count)
         return counts
 
@@ -337,15 +315,21 @@ cdef class TurnedRecords:
                   const int64_t[::1] octaves):
         """Histogram the distances from centres, as :func:`distances` does."""
         check_distances(centres, nearest, octaves, self.q)
-        cdef Py_ssize_t start, j, packed = 0
-        sums, table = distance_tables(self.q)
+        cdef Py_ssize_t start, j
+        sums = np.zeros((self.q + 1, 2, OCTAVES), dtype=np.int64)
         cdef int64_t[:, :, ::1] cells = sums
-        cdef uint64_t[:, ::1] packed_cells = table
+        cdef uint64_t[4 * 2 * SIDE_OCTAVES] table
         with nogil:
-            for start from 0 <= start < self.n by ROWS:
-                block_distances(&self.blocks[start // ROWS, 0], &self.complete[start // ROWS, 0],
-                                min(self.n - start, ROWS), start + ROWS >= self.n, &packed,
-                                centres, nearest, octaves, packed_cells, cells)
+            memset(table, 0, sizeof(table))
+            for j in range(self.q + 1):
+                if nearest[j] > DBL_MAX:
+                    continue
+                for start from 0 <= start < self.n by ROWS:
+                    add_distances(ISA, &self.blocks[start // ROWS, j * ROWS],
+                                  min(self.n - start, ROWS), centres[j], nearest[j],
+                                  <int32_t>octaves[j], &PACKED_PARTS[0], table)
+                    if start % PACKED_ROWS + ROWS >= PACKED_ROWS or start + ROWS >= self.n:
+                        unpack_distances(table, &cells[j, 0, 0])  # before they overflow
         return sums
 
 

@@ -16,7 +16,8 @@ cimport numpy as cnp
 from cpython.contextvars cimport get_value
 from cpython.long cimport PyLong_FromUnsignedLongLong
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.math cimport INFINITY, hypot, ldexp
+from libc.math cimport INFINITY, M_PI, atan, frexp, hypot, ldexp, pow, sqrt
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from dpfast.kernels.sampler cimport noisy_part, release_in_place
@@ -237,6 +238,9 @@ cdef list answered(tuple question, tuple receipts, list noisy):
 
 
 include "session/tape.pxi"
+include "session/thresholds.pxi"
+include "session/scales.pxi"
 include "session/columns.pxi"
+include "session/bisection.pxi"
 include "session/plans.pxi"
 include "session/rows.pxi"

@@ -58,8 +58,9 @@ static inline void turn_rows(int isa, const char *at, ptrdiff_t row, size_t m, s
     CHOSEN(isa, turned, at, row, m, q, block);
 }
 
-/* 1 for each of m records whose columns, BLOCK_ROWS apart, have no missing entry, 0 for others. */
-static inline void usable_records(int isa, const double *block, size_t m, size_t columns,
+/* 1 for each of m records whose columns, BLOCK_ROWS apart, have no missing entry; 0 for others, all of
+ * whose entries become NaN. */
+static inline void usable_records(int isa, double *block, size_t m, size_t columns,
                                   int64_t *complete)
 {
     CHOSEN(isa, usable, block, m, columns, complete);
@@ -76,29 +77,35 @@ static inline void count_in_window(int isa, const double *x, const int64_t *comp
         counts[(i & (tables - 1)) * (WINDOW_CELLS + 1) + (size_t)cell[i]] += 1;
 }
 
-/* The number of m entries of complete records that are below a limit. */
-static inline int64_t count_below(int isa, const double *x, const int64_t *complete, size_t m,
-                                  double limit)
+/* The number of m entries of complete records that are below a limit; others are NaN. */
+static inline int64_t count_below(int isa, const double *x, size_t m, double limit)
 {
 #ifdef DPFAST_X86
     if (isa == ISA_AVX512)
-        return below_avx512(x, complete, m, limit);
+        return below_avx512(x, m, limit);
     if (isa == ISA_AVX2)
-        return below_avx2(x, complete, m, limit);
+        return below_avx2(x, m, limit);
 #endif
-    return below_base(x, complete, m, limit);
+    return below_base(x, m, limit);
 }
 
-/* Add the packed parts of m entries to four tables of two sides of octaves, in turn.  The last of
- * so many octaves, at most SIDE_OCTAVES, has all that is farther away. */
-static inline void add_distances(int isa, const double *x, const int64_t *complete, size_t m,
-                                 double centre, double nearest, int32_t octaves,
-                                 const uint64_t *packed, uint64_t *sums)
+/* Add the packed parts of m entries, NaN of incomplete records, to four tables of two sides of
+ * octaves, in turn.  The last of so many octaves, at most SIDE_OCTAVES, has all that is farther away. */
+static inline void add_distances(int isa, const double *x, size_t m, double centre, double nearest,
+                                 int32_t octaves, const uint64_t *packed, uint64_t *sums)
 {
+    enum { TABLE = 2 * SIDE_OCTAVES };
     int32_t cell[BLOCK_ROWS], part[BLOCK_ROWS];
-    CHOSEN(isa, octaves_of, x, complete, m, centre, nearest, octaves, cell, part);
-    for (size_t i = 0; i < m; i++)
-        sums[(i & 3) * 2 * SIDE_OCTAVES + (size_t)cell[i]] += packed[part[i]];
+    size_t i = 0;
+    CHOSEN(isa, octaves_of, x, m, centre, nearest, octaves, cell, part);
+    for (; i + 4 <= m; i += 4) { /* an entry need not wait for the one before to be added */
+        sums[cell[i]] += packed[part[i]];
+        sums[TABLE + cell[i + 1]] += packed[part[i + 1]];
+        sums[2 * TABLE + cell[i + 2]] += packed[part[i + 2]];
+        sums[3 * TABLE + cell[i + 3]] += packed[part[i + 3]];
+    }
+    for (; i < m; i++)
+        sums[cell[i]] += packed[part[i]];
 }
 
 /* Unpack them: the lower half is of the cell, the upper one of the next on its side. */

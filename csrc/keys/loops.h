@@ -1,13 +1,17 @@
 /* The loops of blocks.h for one instruction set; included once for each. */
 
-TARGET static void NAME(usable)(const double *block, size_t m, size_t columns, int64_t *complete)
+TARGET static void NAME(usable)(double *block, size_t m, size_t columns, int64_t *complete)
 {
     double bad[BLOCK_ROWS] = {0.0};
+    int64_t all = 1;
     for (size_t j = 0; j < columns; j++)
         for (size_t i = 0; i < m; i++)
             bad[i] += block[j * BLOCK_ROWS + i] * 0.0; /* NaN from the first that is not finite */
     for (size_t i = 0; i < m; i++)
-        complete[i] = bad[i] == 0.0;
+        all &= complete[i] = bad[i] == 0.0;
+    for (size_t j = 0; !all && j < columns; j++)
+        for (size_t i = 0; i < m; i++)
+            block[j * BLOCK_ROWS + i] = complete[i] ? block[j * BLOCK_ROWS + i] : NAN;
 }
 
 TARGET static void NAME(turned)(const char *at, ptrdiff_t row, size_t m, size_t q, double *block)
@@ -45,9 +49,8 @@ TARGET static void NAME(cells_of)(const double *x, const int64_t *complete, size
     }
 }
 
-TARGET static void NAME(octaves_of)(const double *x, const int64_t *complete, size_t m,
-                                    double centre, double nearest, int32_t octaves, int32_t *cell,
-                                    int32_t *part)
+TARGET static void NAME(octaves_of)(const double *x, size_t m, double centre, double nearest,
+                                    int32_t octaves, int32_t *cell, int32_t *part)
 {
     int64_t first;
     memcpy(&first, &nearest, sizeof first);
@@ -56,7 +59,7 @@ TARGET static void NAME(octaves_of)(const double *x, const int64_t *complete, si
         double d = x[i] - centre, far = fabs(d);
         int64_t bits, octave;
         memcpy(&bits, &far, sizeof bits);
-        int counts = (far > nearest) & (complete[i] != 0);
+        int counts = far > nearest; /* not NaN, as all entries of an incomplete record are */
         octave = (bits >> 52) - first;
         int inside = octave < octaves - 1;
         int32_t of = inside ? (int32_t)((bits >> 43) & 511) : PART_OF_FAR;
@@ -66,10 +69,10 @@ TARGET static void NAME(octaves_of)(const double *x, const int64_t *complete, si
     }
 }
 
-TARGET static int64_t NAME(below)(const double *x, const int64_t *complete, size_t m, double limit)
+TARGET static int64_t NAME(below)(const double *x, size_t m, double limit)
 {
     int64_t count = 0;
     for (size_t i = 0; i < m; i++)
-        count += x[i] < limit ? complete[i] : 0;
+        count += x[i] < limit; /* no entry of an incomplete record is: they are NaN */
     return count;
 }

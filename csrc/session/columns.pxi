@@ -1,25 +1,23 @@
-# Counts below thresholds of columns, and the bisection that asks them (claims D2 and D4).
+# Counts below thresholds of columns, and histograms of distances (claims D2 and D6).
 
-cdef object query_mu, complete_weight, next_key, is_tie, counts_receipt, window_of, turned_records
-cdef double ABOVE, INSIDE, STOP_SDS
-cdef int PATIENCE
-
-
-def connect_counts(receipt, weight, window, turned):
-    """Set the receipt of counts, the weight of the complete records, and how keys are counted."""
-    global counts_receipt, complete_weight, window_of, turned_records
-    counts_receipt, complete_weight, window_of, turned_records = receipt, weight, window, turned
+cdef object complete_weight, counts_receipt, distances_receipt, window_of, turned_records
+cdef object distances_of_block
+cdef double WHOLE
 
 
-def connect_bisection(price, key, tie, double above, double inside, double stop_sds, int patience):
-    """Set the public rules of a bisection; ``dpfast.scaling.search`` documents them."""
-    global query_mu, next_key, is_tie, ABOVE, INSIDE, STOP_SDS, PATIENCE
-    query_mu, next_key, is_tie = price, key, tie
-    ABOVE, INSIDE, STOP_SDS, PATIENCE = above, inside, stop_sds, patience
+def connect_columns(counted, measured, weight, window, turned, distances, Py_ssize_t octaves,
+                    double whole):
+    """Set the receipts, the weight of the complete records, and how records are read."""
+    global counts_receipt, distances_receipt, complete_weight, window_of, turned_records
+    global distances_of_block, WHOLE
+    counts_receipt, distances_receipt, complete_weight = counted, measured, weight
+    window_of, turned_records, distances_of_block, WHOLE = window, turned, distances, whole
+    if octaves != SIDE:
+        raise ValueError("kernels and session must have as many cells on a side")
 
 
 cdef class ColumnQuestions:
-    """Base of queries about columns: how many records lie below thresholds.
+    """Base of queries about columns: how many records lie below thresholds, and how far away.
 
     Attributes
     ----------
@@ -29,28 +27,42 @@ cdef class ColumnQuestions:
         Number of complete records, once a window was read.
     _few : bool
         Whether records are in memory, and fewer than the cells of a window.
+    _measured : tuple
+        Arguments of the last distances, and their exact cells.
     """
 
     cdef public object ledger, _noise, _records, _max_records, _complete, _few_turned
+    cdef public Py_ssize_t n_columns
     cdef public bint _few
     cdef public dict _windows
+    cdef tuple _measured
 
     def below(self, thresholds, mu, later=()):
         """Release how many complete records have a key below each threshold: ``mu`` (claim D2)."""
-        cdef list places = [(column, window_of(key)) for column, key in thresholds]
-        cdef Py_ssize_t m = len(places), i
+        cdef tuple asked = tuple(thresholds)
+        cdef Py_ssize_t m = len(asked), i
         cdef cnp.npy_intp size = m + 1
         receipt, cost = counts_receipt(self._max_records, m, mu)
+        cdef list places = self._places(asked)
         charge(self.ledger, cost, (<tuple>receipt)[0])
         cdef cnp.ndarray value = cnp.PyArray_EMPTY(1, &size, cnp.NPY_DOUBLE, 0)
         cdef double *centred = <double *>cnp.PyArray_DATA(value)
         # exact: halves and 32nds of integers below 2^33
-        cdef double half = 0.5 * self._count(thresholds, places, centred, later)
+        cdef double half = 0.5 * self._count(asked, places, centred, later)
         for i in range(m):
             centred[i] -= half
         centred[m] *= <double>complete_weight(m)
-        question = ((<tuple>receipt)[0], mu, tuple(thresholds))
+        question = ((<tuple>receipt)[0], mu, asked)
         return release_with_noise(self._noise, question, receipt, value)
+
+    cdef list _places(self, tuple thresholds):
+        """Find the windows of thresholds, which few records need not; refuse keys that have none."""
+        if not self._few:
+            return [(column, window_of(key)) for column, key in thresholds]
+        for column, key in thresholds:
+            if <int64_t>key & 0xFFFF:
+                window_of(key)
+        return None
 
     def _turned(self):
         """Return these few records in columns; they are read once."""
@@ -58,9 +70,9 @@ cdef class ColumnQuestions:
             self._few_turned = self._records.total(turned_records)
         return self._few_turned
 
-    cdef double _count(self, thresholds, list places, double *counts, later) except? -1.0:
+    cdef double _count(self, tuple thresholds, list places, double *counts, later) except? -1.0:
         """Count records below each threshold, and last the complete ones, which are returned."""
-        cdef Py_ssize_t i, m = len(places)
+        cdef Py_ssize_t i, m = len(thresholds)
         cdef list below
         if self._few:  # a pass over them is shorter than one over the cells of a window
             below = self._turned().below(thresholds)
@@ -78,114 +90,80 @@ cdef class ColumnQuestions:
         counts[m] = self._complete
         return counts[m]
 
+    def distances(self, columns, centres, nearest, octaves, mu):
+        """Release histograms of distances from centres, each in so many octaves: ``mu`` (claim D6).
 
-cdef class Quantile:
-    """Interval of keys that contains a quantile of a column."""
+        Each distance is shared between two adjacent cells.  The last cell has all that is farther
+        away.  Cells beyond the last one of a column are 0.
+        """
+        cdef tuple asked = tuple(columns), cells = tuple(octaves)
+        receipt, cost = distances_receipt(self._max_records, len(asked), mu)
+        charge(self.ledger, cost, (<tuple>receipt)[0])
+        value = self._distances(asked, centres, nearest, cells)
+        question = ((<tuple>receipt)[0], mu, asked, centres, nearest, cells)
+        answer = <tuple>release_with_noise(self._noise, question, receipt, value)
+        return new_tuple(Answer, (on_both_sides(answer[0], cells), answer[1], answer[2]))
 
-    cdef public object low, high
-    #: Counts at the ends, minus three fifths of the records.
-    cdef public double below, above
-    #: Answers in a row that the quantile is lower.
-    cdef public int patience
+    cdef object _distances(self, tuple columns, centres, nearest, tuple octaves):
+        """Compute the exact cells in use, in records; few records are read once for all queries."""
+        cdef tuple key = (columns, octaves, centres.tobytes(), nearest.tobytes())
+        if self._measured is not None and self._measured[0] == key:  # the same at another price
+            return self._measured[1]
+        cdef cnp.npy_intp size = self.n_columns
+        places = cnp.PyArray_ZEROS(1, &size, cnp.NPY_DOUBLE, 0)
+        far = cnp.PyArray_EMPTY(1, &size, cnp.NPY_DOUBLE, 0)
+        sides = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT64, 0)
+        cdef double *centre = <double *>cnp.PyArray_DATA(<cnp.ndarray>places)
+        cdef double *near = <double *>cnp.PyArray_DATA(<cnp.ndarray>far)
+        cdef int64_t *side = <int64_t *>cnp.PyArray_DATA(<cnp.ndarray>sides)
+        cdef cnp.ndarray at = contiguous(centres), distance = contiguous(nearest)
+        cdef Py_ssize_t i, column
+        for i in range(self.n_columns):
+            near[i], side[i] = INFINITY, SIDE  # nothing of this column
+        for i, column in enumerate(columns):
+            centre[column] = (<double *>cnp.PyArray_DATA(at))[i]
+            near[column] = (<double *>cnp.PyArray_DATA(distance))[i]
+            side[column] = octaves[i]
+        if self._few:
+            sums = self._turned().distances(places, far, sides)
+        else:
+            sums = self._records.total(distances_of_block, places, far, sides)
+        value = cells_in_use(sums, columns, octaves)
+        self._measured = key, value
+        return value
 
-    def __init__(self, low, high):
-        self.low, self.high, self.patience = low, high, 0
-        self.below, self.above = -INFINITY, INFINITY
+
+cdef object cells_in_use(sums, tuple columns, tuple octaves):
+    """Return the cells of these columns, one after the other; exact: whole numbers below 2^51."""
+    cdef cnp.ndarray whole = contiguous(sums)
+    cdef cnp.npy_intp size = 0
+    cdef Py_ssize_t i, j, side, k, octave
+    for k in octaves:
+        size += 2 * k
+    value = cnp.PyArray_EMPTY(1, &size, cnp.NPY_DOUBLE, 0)
+    cdef double *cell = <double *>cnp.PyArray_DATA(<cnp.ndarray>value)
+    cdef const double *sum_of = <const double *>cnp.PyArray_DATA(whole)
+    for i, j in enumerate(columns):
+        k = octaves[i]
+        for side in range(2):
+            for octave in range(k):
+                cell[octave] = sum_of[(2 * j + side) * SIDE + octave] / WHOLE
+            cell += k
+    return value
 
 
-cdef class Bisection:
-    """Base of a search for scales: narrows intervals of keys by noisy counts, within a plan.
-
-    Attributes
-    ----------
-    least : float
-        Complete records below which a search makes no sense, and stops after its counts.
-    """
-
-    cdef public object _answers, _every, _of_labels, _labelled, _within
-    cdef public dict _quantiles
-    cdef public double _spent, _complete, _precision, least
-
-    @property
-    def counted(self):
-        """Estimated number of complete records, once asked with a valid label; its noise (D2)."""
-        if self.labels_counted:
-            return self._labelled
-        return self._complete, max(self._precision, 1e-300) ** -0.5
-
-    @property
-    def labels_counted(self):
-        """Whether the number of records with a valid label was asked."""
-        return self._labelled[1] > 0.0
-
-    @property
-    def too_few(self):
-        """Whether too few records are complete, beyond the noise of the counts so far."""
-        if not self.least > 0.0:
-            return False
-        return (self._is_below(*self.counted, STOP_SDS)
-                or self._is_below(*self._within, STOP_SDS))
-
-    def _is_below(self, double count, double noise, double deviations):
-        """Say whether a count is so many deviations below the least that makes sense."""
-        if self._every is not self._answers:  # if there were as many, a sample would vary, too
-            noise = hypot(noise, self.least ** 0.5)
-        return self.least > 0.0 and count + deviations * noise < self.least
-
-    def _narrow(self, columns, planned, total):
-        """Narrow the intervals of these columns, for at most so many counts of a total."""
-        cdef Quantile quantile
-        cdef list thresholds, counts
-        cdef double mu, count
-        cdef Py_ssize_t remaining = planned
-        while not self.too_few:
-            thresholds = self._next(columns)[:remaining]
-            if not thresholds:
-                return
-            remaining -= len(thresholds)
-            mu = query_mu(total, planned, len(thresholds))
-            self._spent += mu * mu
-            counts = self._counts(self._answers.below(thresholds, mu, self._of_labels))
-            for (column, key), count in zip(thresholds, counts, strict=True):
-                quantile = self._quantiles[column]
-                if count < 0.0:
-                    quantile.low, quantile.below, quantile.patience = key, count, 0
-                else:
-                    quantile.high, quantile.above = key, count
-                    quantile.patience += 1
-
-    def _counts(self, answer):
-        """Return counts centred at the quantile; refine the number of complete records."""
-        cdef list values = (<tuple>answer)[0].tolist()
-        cdef double last = values.pop(), weight = complete_weight(len(values)), above
-        cdef double precision = weight / <double>(<tuple>answer)[1]
-        precision *= precision
-        self._precision += precision
-        self._complete += precision / self._precision * (last / weight - self._complete)
-        above = ABOVE * self._complete
-        return [<double>value - above for value in values]
-
-    def _asking(self, columns):
-        """Return the columns for which another count helps: wide intervals that are not ties."""
-        cdef Quantile quantile
-        cdef list found = []
-        for column in columns:
-            quantile = self._quantiles[column]
-            if not (quantile.above - quantile.below < INSIDE * self._complete
-                    or is_tie(quantile.low, quantile.high)):
-                found.append(column)
-        return found
-
-    def _next(self, columns):
-        """Return the next thresholds, of the coarsest cells first: few passes then serve all."""
-        cdef Quantile quantile
-        cdef list thresholds = []
-        coarsest = 0
-        for column in self._asking(columns):
-            quantile = self._quantiles[column]
-            key, level = next_key(quantile.low, quantile.high, quantile.patience >= PATIENCE)
-            if level > coarsest:
-                thresholds, coarsest = [], level
-            if level == coarsest:
-                thresholds.append((column, key))
-        return thresholds
+cdef object on_both_sides(released, tuple octaves):
+    """Return released cells as histograms of shape (columns, 2, SIDE), 0 where there are none."""
+    cdef cnp.npy_intp[3] shape
+    shape[0], shape[1], shape[2] = len(octaves), 2, SIDE
+    histograms = cnp.PyArray_ZEROS(3, shape, cnp.NPY_DOUBLE, 0)
+    cdef double *to = <double *>cnp.PyArray_DATA(<cnp.ndarray>histograms)
+    cdef cnp.ndarray array = contiguous(released)
+    cdef const double *cell = <const double *>cnp.PyArray_DATA(array)
+    cdef Py_ssize_t k, side
+    for k in octaves:
+        for side in range(2):
+            memcpy(to, cell, k * sizeof(double))
+            cell += k
+            to += SIDE
+    return histograms

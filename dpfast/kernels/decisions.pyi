@@ -169,18 +169,6 @@ def solve_after(curvature: _Array | None, step: _Array, transported: _Array) -> 
 def cutting_plane(
     step: _Array, scores: Sequence[Any], part_of_way: float, signal_sds: float
 ) -> float: ...
-def scale_of_cells(
-    cells: _Array,
-    noise: float,
-    centre: float,
-    nearest: float,
-    complete: float,
-    single_sds: float,
-    neighbour_sds: float,
-    cell_mean: float,
-    smallest: float,
-    largest: float,
-) -> tuple[float, float, float, float] | None: ...
 def chi_squared_tail(degrees: int, statistic: float) -> float: ...
 def indicators(
     moments: _Array, natural: _Array, tolerance: float

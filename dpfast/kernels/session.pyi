@@ -35,34 +35,64 @@ class Tape:
     @property
     def recorded(self) -> list[tuple[str, tuple[Any, ...], Any, float, float]]: ...
 
-def connect_counts(
-    receipt: Callable[..., tuple[Any, Any]],
+def connect_columns(
+    counted: Callable[..., tuple[Any, Any]],
+    measured: Callable[..., tuple[Any, Any]],
     weight: Callable[[int], float],
     window: Callable[[int], _Threshold],
     turned: Callable[..., Any],
+    distances: Callable[..., NDArray[Any]],
+    octaves: int,
+    whole: float,
+) -> None: ...
+def connect_scales(
+    scale: type[Any],
+    single_sds: float,
+    neighbour_sds: float,
+    cell_mean: float,
+    smallest: float,
+    largest: float,
 ) -> None: ...
 def connect_bisection(
     price: Callable[[float, int, int], float],
-    key: Callable[[int, int, bool], tuple[int, int]],
-    tie: Callable[[int, int], bool],
     above: float,
     inside: float,
     stop_sds: float,
     patience: int,
+    rounding: float,
+    indicator: tuple[float, float],
+    octaves: tuple[int, int],
 ) -> None: ...
+def place_between(low: int, high: int) -> tuple[float, float]: ...
+def threshold_between(low: int, high: int, patient: bool) -> tuple[int, int, bool]: ...
+def column_scales(histograms: Sequence[DistanceHistogram], complete: float) -> list[Any]: ...
+
+class DistanceHistogram:
+    def __init__(
+        self, centre: float, nearest: float, octaves: int, cells: _Array, noise: float
+    ) -> None: ...
 
 class ColumnQuestions:
     ledger: Any
+    n_columns: int
     _noise: Any
     _records: Any
     _max_records: int
     _complete: int
     _few: bool
     _few_turned: Any
-    def _turned(self) -> Any: ...
     _windows: dict[tuple[int, _Threshold], NDArray[Any]]
+    def _turned(self) -> Any: ...
     def below(
         self, thresholds: Sequence[_Threshold], mu: float, later: Sequence[_Threshold] = ()
+    ) -> Any: ...
+    def distances(
+        self,
+        columns: Sequence[int],
+        centres: _Array,
+        nearest: _Array,
+        octaves: Sequence[int],
+        mu: float,
     ) -> Any: ...
 
 class Quantile:
@@ -71,16 +101,20 @@ class Quantile:
     below: float
     above: float
     patience: int
+    far: bool
     def __init__(self, low: int, high: int) -> None: ...
 
 class Bisection:
     least: float
+    shares: _Array
+    share_noise: float
     _answers: Any
     _every: Any
     _of_labels: list[_Threshold]
     _labelled: tuple[float, float]
     _within: tuple[float, float]
     _quantiles: dict[int, Quantile]
+    _total: float
     _spent: float
     _complete: float
     _precision: float
@@ -90,11 +124,15 @@ class Bisection:
     def labels_counted(self) -> bool: ...
     @property
     def too_few(self) -> bool: ...
+    def tied(self, column: int) -> bool: ...
+    def _left(self, reserved: float) -> float: ...
     def _is_below(self, count: float, noise: float, deviations: float) -> bool: ...
     def _narrow(self, columns: Iterable[int], planned: int, total: float) -> None: ...
     def _counts(self, answer: Any) -> list[float]: ...
     def _asking(self, columns: Iterable[int]) -> list[int]: ...
-    def _next(self, columns: Iterable[int]) -> list[_Threshold]: ...
+    def _measure(
+        self, columns: Sequence[int], reserved: float, indicators: Sequence[int] = ()
+    ) -> dict[int, Any]: ...
 
 def connect_rows(
     joint_answer: type[Any],

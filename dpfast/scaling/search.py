@@ -17,18 +17,13 @@ from dpfast.curator.answers import Answer
 from dpfast.curator.scaling.columns import Bisection, Quantile, connect_bisection
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.privacy.scaling.sensitivity import query_mu
-from dpfast.scaling.distances import ColumnScale, DistanceHistogram, column_scales
+from dpfast.scaling.distances import ColumnScale
 from dpfast.scaling.thresholds import (
-    ALL_OCTAVES,
     BINADE,
     INDICATOR,
     INDICATOR_OCTAVES,
     LABEL_KEYS,
     OCTAVES_OF_SCALE,
-    centre_of,
-    is_tie,
-    next_key,
-    value_of,
 )
 
 #: Counts planned for each column.  Fewer do not find a column of any magnitude; with an ample
@@ -63,7 +58,10 @@ _PATIENCE = 2
 #: Intervals of keys that a search starts from.
 AT_ZERO, ALL_KEYS = (0, BINADE), (-2047 * BINADE, 2047 * BINADE)
 
-connect_bisection(query_mu, next_key, is_tie, _ABOVE, _INSIDE, STOP_SDS, _PATIENCE)
+connect_bisection(
+    query_mu, _ABOVE, _INSIDE, STOP_SDS, _PATIENCE, ROUNDING_SUM, INDICATOR,
+    (INDICATOR_OCTAVES, OCTAVES_OF_SCALE),
+)  # fmt: skip
 
 
 class ColumnAnswers(Protocol):
@@ -87,7 +85,7 @@ class ColumnAnswers(Protocol):
 class ScaleSearch(Bisection):
     """Private search for the location and scale of some columns, within a planned budget.
 
-    The base, compiled, narrows the intervals of keys by counts.
+    The base, compiled, narrows the intervals of keys by counts, and measures distances from there.
     """
 
     def __init__(
@@ -128,10 +126,6 @@ class ScaleSearch(Bisection):
             column: Quantile(*(AT_ZERO if column in around_zero else ALL_KEYS))
             for column in self.columns
         }
-        self._known: dict[int, DistanceHistogram] = {}
-        #: Columns with records beyond the octaves that were measured first, or with a later centre:
-        #: the interval of counts in doubt may be far narrower than the scale.
-        self._far: set[int] = set()
         #: Scales of all columns, once measured; later queries improve them.
         self.found: dict[int, ColumnScale] = {}
 
@@ -157,12 +151,6 @@ class ScaleSearch(Bisection):
         min_mu = self._total * math.sqrt(LOOK_SHARE) * (1.0 - ROUNDING_SUM)
         return [ScaleSearch(self._every, self.columns, min_mu)]
 
-    def tied(self, column: int) -> bool:
-        """Say whether about a fifth of the records have the same entry, or zero, in a column."""
-        quantile = self._quantiles[column]
-        same = is_tie(quantile.low, quantile.high)
-        return same and quantile.above - quantile.below > _INSIDE * max(self._complete, 1.0)
-
     def distance_extremes(self) -> list[tuple[int, float]]:
         """Return the smallest and largest numbers of columns per histogram, each with its mu."""
         min_mu = self._total * math.sqrt(MIN_HISTOGRAM_SHARE) * (1.0 - ROUNDING_SUM)
@@ -179,7 +167,7 @@ class ScaleSearch(Bisection):
         unclear = [
             column
             for column in self.columns
-            if not locations[column].detected or column in self._far
+            if not locations[column].detected or self._quantiles[column].far
         ]
         if spend and not unclear:
             locations |= self._measure(self.columns, 0.0)
@@ -189,10 +177,11 @@ class ScaleSearch(Bisection):
         elif unclear:
             uncertain = self._asking(unclear)
             if uncertain:
-                ends = [self._ends(column) for column in uncertain]
+                quantiles = [self._quantiles[column] for column in uncertain]
+                ends = [(quantile.low, quantile.high) for quantile in quantiles]
                 self._bisect(uncertain, COUNT_SHARE * LOOK_SHARE)
-                moved = zip(uncertain, ends, strict=True)
-                self._far.update(column for column, end in moved if self._ends(column) != end)
+                for quantile, end in zip(quantiles, ends, strict=True):
+                    quantile.far |= (quantile.low, quantile.high) != end
             locations |= self._measure(unclear, 0.0)
         return [locations[column] for column in self.columns]
 
@@ -234,11 +223,6 @@ class ScaleSearch(Bisection):
         """Return how many counts are planned, and the total mu that they may cost."""
         return _planned(self._total, self._answers.n, columns, share)
 
-    def _left(self, reserved: float) -> float:
-        """Return the mu that may be spent while this part of mu^2 is reserved."""
-        rest = (1.0 - reserved) * self._total**2 - self._spent
-        return math.sqrt(max(0.0, rest)) * (1.0 - ROUNDING_SUM)
-
     # -- counts
 
     def _bisect(self, columns: Sequence[int], share: float) -> None:
@@ -272,58 +256,6 @@ class ScaleSearch(Bisection):
         """Return the mu of a query of as many counts as labels need."""
         planned, total = self._plan(len(self._counted), COUNT_SHARE)
         return query_mu(total, planned, len(LABEL_KEYS))
-
-    # -- distances
-
-    def _ends(self, column: int) -> tuple[int, int]:
-        quantile = self._quantiles[column]
-        return quantile.low, quantile.high
-
-    def _octaves(self, column: int) -> int:
-        """Return the octaves on a side: few where the interval of the centre tells the scale."""
-        tied = is_tie(*self._ends(column))
-        return ALL_OCTAVES if tied or column in self._far else OCTAVES_OF_SCALE
-
-    def _measure(
-        self, columns: Sequence[int], reserved: float, indicators: Sequence[int] = ()
-    ) -> dict[int, ColumnScale]:
-        """Measure these columns by a histogram of distances; reserve this part of mu^2."""
-        quantiles = [self._quantiles[column] for column in columns]
-        keys = [self._ends(column) for column in columns]
-        ends = value_of(keys).reshape(-1, 2).tolist()
-        places = [centre_of(*k, *pair) for k, pair in zip(keys, ends, strict=True)]
-        measured, places = [*columns, *indicators], places + [INDICATOR] * len(indicators)
-        if not measured:
-            return {}
-        centres, nearest = np.array(places).T
-        sides = [self._octaves(column) for column in columns]
-        octaves = sides + [INDICATOR_OCTAVES] * len(indicators)
-        mu = self._left(reserved)
-        answer = self._answers.distances(measured, centres, nearest, octaves, mu)
-        self._spent += mu * mu
-        if indicators:
-            complete = max(self._complete, 1.0)
-            self.shares = answer.value[len(columns) :, 0, 1] / complete
-            self.share_noise = answer.noise_scale / complete
-        for column, quantile, place, side, cells in zip(
-            columns,
-            quantiles,
-            places[: len(columns)],
-            sides,
-            answer.value[: len(columns)],
-            strict=True,
-        ):
-            if cells[0, -1] + cells[1, -1] > 0.5 * self._complete:  # the bisection went wrong
-                quantile.low, quantile.high = 0, BINADE
-                cells = np.zeros_like(cells)
-            histogram = DistanceHistogram(*place, side, cells, answer.noise_scale)
-            if histogram.ends_too_early:
-                self._far.add(column)
-            self._known[column] = histogram.joined(self._known.get(column))
-        histograms = [self._known[column] for column in columns]
-        if not histograms:
-            return {}
-        return dict(zip(columns, column_scales(histograms, max(self._complete, 1.0)), strict=True))
 
 
 @lru_cache(maxsize=256)

@@ -1,103 +1,18 @@
-"""Thresholds of a noisy bisection of doubles, from a public prior on their magnitudes.
+"""Public constants of a noisy bisection of doubles; ``csrc/session/thresholds.pxi`` has its rules.
 
 Keys are the doubles in numeric order, as integers, so that no range has to be declared.
 """
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
-from typing import Any
-
-import numpy as np
-
-from dpfast.arguments import Array
-
 BINADE = 1 << 52
-#: Width of an interval of keys, 1e-9 of a number, below which it is a tie: one value is frequent.
-TIE_KEYS = 1 << 22
-#: Widths, as powers of two, of intervals in which the lower end is tried for a tie.
-_TIE_SHIFTS = (40, 22)
-#: Smallest distance from a tie at zero, where no scale is known.
-MIN_AT_ZERO = 2.0**-50
 #: Keys of 0 and of 1, each with the next one that a count can use.
 LABEL_KEYS = (0, 1 << 16, 1023 * BINADE, 1023 * BINADE + (1 << 16))
 #: Centre, and nearest distance, of a column that is 0 or 1: its ones are in the second octave.
 INDICATOR = 0.0, 0.5
-#: Octaves on a side of a centre: of such a column, of one whose scale the centre's interval tells,
-#: and of one with a tie or zero there, which tells nothing of the scale.
-INDICATOR_OCTAVES, OCTAVES_OF_SCALE, ALL_OCTAVES = 3, 40, 100
+#: Octaves on a side of a centre: of such a column, and of one whose scale the centre's interval
+#: tells.  One with a tie or zero there, which tells nothing of the scale, has all of the kernels'.
+INDICATOR_OCTAVES, OCTAVES_OF_SCALE = 3, 40
 #: Range of released locations: their differences do not overflow.
 LARGEST = 1e300
 SMALLEST = 1e-290
-
-
-def value_of(keys: Any) -> Array:
-    """Return the doubles with these keys, in a range whose differences do not overflow."""
-    keys = np.asarray(keys, dtype=np.int64)
-    values = np.minimum(np.abs(keys).view(np.float64), LARGEST)  # beyond the largest: infinity
-    return np.copysign(values, keys)
-
-
-def centre_of(first: int, last: int, low: float, high: float) -> tuple[float, float]:
-    """Return a centre, at a tie its own value, and the smallest distance resolved from it."""
-    if (first, last) == (0, BINADE):
-        return 0.0, MIN_AT_ZERO
-    if last - first <= TIE_KEYS:
-        return low, max(high - low, SMALLEST)
-    return 0.5 * low + 0.5 * high, max(0.5 * high - 0.5 * low, SMALLEST)
-
-
-@lru_cache(maxsize=1024)
-def is_tie(low: int, high: int) -> bool:
-    """Say whether so many records have one value, or zero, that more counts do not help."""
-    return high - low <= TIE_KEYS or (low, high) == (0, BINADE)
-
-
-@lru_cache(maxsize=1024)
-def next_key(low: int, high: int, patient: bool) -> tuple[int, int]:
-    """Return a threshold inside an interval, and the level of the cells that it ends."""
-    key, width = _threshold(low, high), high - low
-    if width <= BINADE:
-        shift = (low ^ (high - 1)).bit_length() - 1  # the roundest number inside
-        key = (high - 1) >> shift << shift
-        tried = [shift for shift in _TIE_SHIFTS if patient and 2 << shift < width]
-        key = low + (1 << tried[0]) if tried else key
-    return key, _level(key)
-
-
-@lru_cache(maxsize=1024)
-def _threshold(low: int, high: int) -> int:
-    """Return the median of a public prior on keys between two of them.
-
-    The prior has a tenth at zero and is Cauchy in ``log2 |x|``.
-    """
-    if high - low <= BINADE:
-        return (low + high) // 2
-    first, last = low // BINADE + 1, high // BINADE - 1
-    half = 0.5 * (_mass_below(low // BINADE) + _mass_below(high // BINADE))
-    while first < last:
-        middle = (first + last) // 2
-        if _mass_below(middle) < half:
-            first = middle + 1
-        else:
-            last = middle
-    if first > low // BINADE + 1 and (half - _mass_below(first - 1) < _mass_below(first) - half):
-        first -= 1
-    return first * BINADE
-
-
-def _mass_below(binade: int) -> float:
-    """Return the prior mass of the keys below ``binade * 2^52``."""
-    if binade == 0:
-        return 0.45
-    tail = 0.5 + math.atan((abs(binade) - 1023 - 4.0) / 6.0) / math.pi
-    return 0.55 + 0.45 * tail if binade > 0 else 0.45 * (1.0 - tail)
-
-
-def _level(key: int) -> int:
-    """Return the level of the cells that a threshold ends, by 12 bits of its powers of two."""
-    for shift in (52, 40, 28):
-        if key % (1 << shift) == 0:
-            return shift
-    return 16

@@ -9,7 +9,6 @@ from dpfast.curator import Answer
 from dpfast.curator.preconditioned import Linearization
 from dpfast.kernels import decisions
 from dpfast.models import Gamma, Huber, LeastSquares, LogCosh, Logistic, Poisson, Probit
-from dpfast.scaling import distances
 from dpfast.solvers.pcn import (
     clipping,
     curvature,
@@ -481,23 +480,3 @@ def test_columns_of_zero_and_one(q):
     assert known == pytest.approx(1.0)
     natural[1, 0] = np.nan
     assert decisions.indicators(moments, natural, 0.25)[0] == [*range(2, q, 2)]
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_scales_of_columns(seed):
-    """Columns of one side, of ties, far away, at the end of the octaves, or of noise alone."""
-    rng = np.random.default_rng(seed)
-    histograms = []
-    for _ in range(6):
-        cells = np.zeros((2, 100))
-        centre = int(rng.integers(0, 100))
-        octaves = np.clip(np.rint(centre + 2.0 * rng.normal(size=500)), 0, 99).astype(int)
-        sides = (rng.random(500) < rng.choice([0.0, 0.02, 0.5])).astype(int)
-        np.add.at(cells, (sides, octaves), rng.choice([0.0, 1.0]))
-        noise = float(rng.choice([0.1, 2.0, 20.0]))
-        cells += noise * rng.normal(size=cells.shape)
-        nearest, at = float(np.exp2(rng.uniform(-960, 940))), float(rng.normal())
-        histograms.append(distances.DistanceHistogram(at, nearest, 100, cells, noise))
-    ours = distances.column_scales(histograms, 500.0)
-    for one, other in zip(ours, twin.column_scales(histograms, 500.0), strict=True):
-        close(one, other, rtol=1e-12)

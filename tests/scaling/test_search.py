@@ -13,8 +13,8 @@ from dpfast.data import as_records
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from dpfast.privacy.scaling.sensitivity import complete_weight
 from dpfast.scaling.search import COUNTS, ScaleSearch
-from dpfast.scaling.thresholds import _mass_below, _threshold, value_of
 from tests.loops import each
+from tests.twins.thresholds import _mass_below, _threshold, value_of
 
 COLUMNS = {
     "normal": lambda rng, n: rng.normal(size=n),

@@ -18,7 +18,7 @@ from dpfast.curator import Answer
 from dpfast.curator.preconditioned import Linearization
 from dpfast.kernels.linalg import eigh
 from dpfast.models.losses import MASSES, NODES
-from dpfast.scaling.distances import CELL_MEAN, ColumnScale, DistanceHistogram
+from dpfast.scaling.distances import CELL_MEAN, ColumnScale
 from dpfast.scaling.thresholds import LARGEST, SMALLEST
 from dpfast.solvers.pcn import curvature as curved
 from dpfast.solvers.pcn.curvature import (
@@ -62,6 +62,32 @@ def _grid() -> tuple[Array, Array]:
     profile = ratio**EVENLY
     shares = ratio**octave * change ** (octave * (octave - 1.0) / 2.0)
     return shares, profile / profile.sum(axis=1, keepdims=True)
+
+
+class DistanceHistogram(NamedTuple):
+    """Released histogram of the distances of one column, above and below a centre."""
+
+    centre: float
+    nearest: float
+    #: Number of cells on a side; the last has all that is farther away.
+    octaves: int
+    cells: Array
+    noise: float
+
+    @property
+    def ends_too_early(self) -> bool:
+        """Whether records are in the last cell, though more cells are possible."""
+        last, threshold = self.octaves - 1, SINGLE_BIN_SDS * self.noise
+        above, below = self.cells
+        return last + 1 < len(above) and bool(above[last] > threshold or below[last] > threshold)
+
+    def joined(self, earlier: DistanceHistogram | None) -> DistanceHistogram:
+        """Pool with an earlier histogram of the same distances, by inverse variances."""
+        if earlier is None or earlier[:3] != self[:3]:
+            return self
+        weight, earlier_weight = self.noise**-2, earlier.noise**-2
+        cells = (weight * self.cells + earlier_weight * earlier.cells) / (weight + earlier_weight)
+        return self._replace(cells=cells, noise=float(weight + earlier_weight) ** -0.5)
 
 
 class Tail(NamedTuple):

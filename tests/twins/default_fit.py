@@ -23,18 +23,8 @@ from dpfast.privacy.mechanisms import gaussian_scale, grid_bits
 from dpfast.privacy.scaling.sensitivity import complete_weight, query_mu
 from dpfast.privacy.sensitivity import joint_mu
 from dpfast.scaling.budget import ScalingBudget
-from dpfast.scaling.distances import DistanceHistogram
 from dpfast.scaling.search import COUNT_SHARE, COUNTS, LOOK_SHARE, MIN_MU
-from dpfast.scaling.thresholds import (
-    ALL_OCTAVES,
-    BINADE,
-    LABEL_KEYS,
-    OCTAVES_OF_SCALE,
-    centre_of,
-    is_tie,
-    next_key,
-    value_of,
-)
+from dpfast.scaling.thresholds import BINADE, LABEL_KEYS, OCTAVES_OF_SCALE
 from dpfast.solvers.pcn import clipping, curvature as curved
 from dpfast.solvers.pcn.histogram import COARSE, FINE, bin_edges
 from dpfast.solvers.pcn.initial import (
@@ -48,7 +38,14 @@ from dpfast.solvers.pcn.steps import averaged_noise
 from dpfast.solvers.pcn.stopping import StoppingRule
 from dpfast.solvers.pcn.weights import MIN_EIGENVALUE, choose_weight_exponent
 from tests.twins import decisions
-from tests.twins.decisions import NormHistogram, cutting_plane, precondition, trust_region
+from tests.twins.decisions import (
+    DistanceHistogram,
+    NormHistogram,
+    cutting_plane,
+    precondition,
+    trust_region,
+)
+from tests.twins.thresholds import ALL_OCTAVES, centre_of, is_tie, next_key, value_of
 
 Array = NDArray[np.float64]
 

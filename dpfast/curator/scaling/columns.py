@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from dpfast.curator.noisy_release import charge, release_with_noise, source_of_n
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels import keys as kernel, session
-from dpfast.kernels.session import Bisection, Quantile, connect_bisection
+from dpfast.kernels.session import Bisection, Quantile, connect_bisection, connect_scales
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
@@ -27,7 +26,7 @@ from dpfast.privacy.scaling.sensitivity import (
     distances,
 )
 
-__all__ = ["Bisection", "Columns", "Quantile", "connect_bisection"]
+__all__ = ["Bisection", "Columns", "Quantile", "connect_bisection", "connect_scales"]
 
 Array = NDArray[np.float64]
 Threshold = tuple[int, int]
@@ -45,7 +44,8 @@ _CELL_BITS = 12
 class Columns(session.ColumnQuestions):
     """Queries about the locations of the columns of some records.
 
-    The counts below thresholds are compiled: :meth:`below` charges, counts and releases.
+    Counts below thresholds and distances are compiled: :meth:`below` and :meth:`distances` charge,
+    read and release.
     """
 
     def __init__(self, records: Records, ledger: Ledger, noise: NoiseSource) -> None:
@@ -63,10 +63,6 @@ class Columns(session.ColumnQuestions):
         self._windows = {}
         self._few = type(records) is Records and max_records < kernel.CELLS
         self._complete = 0  # complete records, the total of any coarsest window
-        self._measured: tuple[Any, Any] = (
-            None,
-            None,
-        )  # arguments of the last distances, and their sums
 
     def refuse(
         self, counted: Sequence[tuple[int, float]], measured: Sequence[tuple[int, float]]
@@ -83,46 +79,6 @@ class Columns(session.ColumnQuestions):
             raise InvalidInput("of a sample there are no clipped moments.")
         sensitivity = clipped_moments(m, self.n)
         return gaussian_receipt("clipped moments", "D3", mu, sensitivity, 2.0, 2 * m)
-
-    def distances(
-        self,
-        columns: Sequence[int],
-        centres: Array,
-        nearest: Array,
-        octaves: Sequence[int],
-        mu: float,
-    ) -> Answer:
-        """Release histograms of distances from centres, each in so many octaves: ``mu`` (claim D6).
-
-        Each distance is shared between two adjacent cells.  The last cell has all that is farther
-        away.  Cells beyond the last one of a column are 0.
-        """
-        receipt, cost = _distances_receipt(self._max_records, len(columns), mu)
-        charge(self.ledger, cost, receipt.query)
-        places, cells = list(columns), _cells_in_use(tuple(octaves))
-        arguments = (
-            np.zeros(self.n_columns),
-            np.full(self.n_columns, np.inf),
-            np.full(self.n_columns, kernel.OCTAVES),
-        )
-        arguments[0][places], arguments[1][places], arguments[2][places] = centres, nearest, octaves
-        key = tuple(columns), *[values.tobytes() for values in arguments]
-        if self._measured[0] != key:  # the same again at another price is read once
-            self._measured = key, self._distances(*arguments)[places]
-        question = (receipt.query, mu, tuple(columns), centres, nearest, tuple(octaves))
-        value = self._measured[1][cells] / float(kernel.WHOLE)  # exact: whole numbers below 2^51
-        answer = release_with_noise(self._noise, question, receipt, value)
-        histograms = np.zeros(cells.shape)
-        histograms[cells] = answer.value
-        return answer._replace(value=histograms)
-
-    def _distances(self, *arguments: Array) -> NDArray[np.int64]:
-        """Compute exact histograms of distances; few records are read once for all queries."""
-        if self._few:
-            histograms: NDArray[np.int64] = self._turned().distances(*arguments)
-            return histograms
-        summed: NDArray[np.int64] = self._records.total(kernel.distances, *arguments)
-        return summed
 
     def moments(self, columns: Sequence[int], middles: Array, halves: Array, mu: float) -> Answer:
         """Release means and weighted mean squares of clipped columns, (2 m,): ``mu`` (claim D3)."""
@@ -178,13 +134,6 @@ def _distances_receipt(max_records: int, m: int, mu: float) -> tuple[Receipt, GD
     return Receipt("histogram of distances", "D6", mu, sensitivity, scale), GDP(mu)
 
 
-@lru_cache(maxsize=256)
-def _cells_in_use(octaves: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Mark the cells of columns with so many octaves on a side."""
-    used = np.arange(kernel.OCTAVES) < np.array(octaves)[:, None, None]
-    return np.repeat(used, 2, axis=1)
-
-
 @lru_cache(maxsize=1024)
 def _window_of(key: int) -> tuple[int, int]:
     """Return shift and first key of the coarsest window in which this key begins a cell."""
@@ -198,7 +147,10 @@ def _window_of(key: int) -> tuple[int, int]:
     return shift, key >> (shift + _CELL_BITS) << (shift + _CELL_BITS)
 
 
-session.connect_counts(_counts_receipt, complete_weight, _window_of, kernel.TurnedRecords)
+session.connect_columns(
+    _counts_receipt, _distances_receipt, complete_weight, _window_of, kernel.TurnedRecords,
+    kernel.distances, kernel.OCTAVES, float(kernel.WHOLE),
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
