@@ -11,9 +11,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from fractions import Fraction
 from functools import cache, partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,9 @@ from dpfast.privacy.mechanisms import (
     vector_grid,
 )
 from dpfast.privacy.noise import NoiseSource, checked_noise
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Handed = TypeVar("Handed")
 

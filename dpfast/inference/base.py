@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpfast.arguments import file_path, one_of
 from dpfast.errors import Hinted, understood
 from dpfast.inference.degrees import DEFAULT_LEVEL, coverage
-from dpfast.inference.rendering.arrays import plain_fields
 from dpfast.lazy import module
 
 if TYPE_CHECKING:
@@ -200,6 +199,8 @@ class Result(Hinted):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything published, as plain Python values (for JSON)."""
+        from dpfast.inference.rendering.arrays import plain_fields
+
         assert is_dataclass(self)
         return plain_fields({field.name: getattr(self, field.name) for field in fields(self)})
 

@@ -152,7 +152,7 @@ def nothing_known(p: int, why: str) -> Covariance:
 
 def t_half_widths(level: float, degrees: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute half the widths of two-sided intervals, in standard errors."""
-    from scipy.special import ndtri, stdtrit
+    from dpfast.kernels.special import ndtri, stdtrit
 
     tail = 0.5 + level / 2.0
     normal = degrees > NORMAL
@@ -181,7 +181,7 @@ def t_intervals(
 
 def t_pvalues(z: NDArray[np.float64], degrees: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute two-sided p values."""
-    from scipy.special import ndtr, stdtr
+    from dpfast.kernels.special import ndtr, stdtr
 
     normal, low = degrees > NORMAL, -np.abs(z)
     return np.where(normal, 2.0 * ndtr(low), 2.0 * stdtr(np.where(normal, NORMAL, degrees), low))

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpfast.errors import InvalidBudget, UnsupportedConversion
@@ -16,6 +15,8 @@ from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
 from dpfast.privacy.rounding import ROUNDING_PRODUCT
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from dpfast.inference.claims import ClaimTree
     from dpfast.inference.composition import Composition
 

@@ -266,9 +266,8 @@ def ratios(fit: Any, rows: Array, level: float) -> Ratios:
 
 def wald_test(fit: Any, restriction: ArrayLike, value: ArrayLike) -> WaldTest:
     """Test all rows of ``restriction`` together by a Wald test."""
-    from scipy.special import chdtrc, fdtrc
-
     from dpfast.inference.contrasts import written
+    from dpfast.kernels.special import chdtrc, fdtrc
 
     rows = combinations(restriction, len(fit.params))
     df = rows.shape[0]

@@ -10,49 +10,65 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
+from types import ModuleType
+from typing import Any
 
-#: SciPy's modules of pointers to BLAS and LAPACK, which ``dpfast.kernels.linalg`` reads.
-POINTERS = ("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack")
+#: SciPy's packages, whose own imports the modules within do not need.
+PACKAGES = ("scipy", "scipy._lib", "scipy.linalg", "scipy.special")
 
 
 @contextmanager
-def pointers_alone() -> Iterator[None]:
-    """Load modules of pointers without their package, whose import takes half of a first fit.
+def without_packages(*names: str) -> Iterator[None]:
+    """Load modules of SciPy without their packages, whose import takes half of a first fit.
 
-    Afterwards they are forgotten: a later import of the package loads and binds them as usual.
+    Afterwards they are forgotten: a later import of the packages loads and binds them as usual.
     """
-    loaded: list[str] = []
-    if "scipy.linalg" not in sys.modules:
-        try:
-            _load(loaded)
-        except Exception:  # then the kernel imports the package
-            _forget(loaded)
+    before, standing_in = set(sys.modules), _stand_in()
+    try:
+        for name in names:
+            import_module(name)
+    except Exception:  # then who needs them imports the packages
+        _forget(before, standing_in)
     try:
         yield
     finally:
-        _forget(loaded)
+        _forget(before, standing_in)
 
 
-def _load(loaded: list[str]) -> None:
-    """Load the modules from their files, and note their names."""
-    import scipy
-
-    folders = [os.path.join(folder, "linalg") for folder in scipy.__path__]
-    for name in POINTERS:
-        spec = PathFinder.find_spec(name, folders)
-        assert spec is not None and spec.loader is not None
-        sys.modules[name] = module = module_from_spec(spec)
-        loaded.append(name)
-        spec.loader.exec_module(module)
-
-
-def _forget(loaded: list[str]) -> None:
-    for name in loaded:
-        sys.modules.pop(name, None)
-    loaded.clear()
+def _stand_in() -> list[str]:
+    """Put empty packages in the place of those that are not loaded; return their names."""
+    found = PathFinder.find_spec("scipy")
+    folders = [] if found is None else list(found.submodule_search_locations or ())
+    absent = [name for name in PACKAGES if folders and name not in sys.modules]
+    for name in absent:
+        inner = name.split(".")[1:]
+        sys.modules[name] = package = ModuleType(name)
+        package.__path__ = [os.path.join(folder, *inner) for folder in folders]
+        package.__getattr__ = _of_package(name)  # type: ignore[method-assign]
+    return absent
 
 
-with pointers_alone():
+def _of_package(name: str) -> Any:
+    """Make the ``__getattr__`` of an empty package, which another thread may have imported."""
+
+    def attribute(asked: str) -> Any:
+        if asked[:2] == "__" or vars(sys.modules.get(name, sys)).get("__getattr__") is attribute:
+            raise AttributeError(f"module {name!r} has no attribute {asked!r}")
+        return getattr(import_module(name), asked)
+
+    return attribute
+
+
+def _forget(before: set[str], standing_in: list[str]) -> None:
+    """Remove empty packages, and what was loaded within them."""
+    within = tuple([f"{name}." for name in standing_in])
+    for name in [*sys.modules]:
+        if name in standing_in or (name not in before and name.startswith(within)):
+            del sys.modules[name]
+    standing_in.clear()
+
+
+with without_packages("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack"):
     from dpfast.kernels import linalg as linalg

@@ -29,7 +29,7 @@ _SLOPE = math.sqrt(2.0 / math.pi)
 
 def _delta(mu: float, epsilon: float) -> float:
     """Compute ``Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2)`` without cancellation."""
-    from scipy.special import erfcx, ndtr
+    from dpfast.kernels.special import erfcx, ndtr
 
     middle = epsilon / mu
     x, y = middle - 0.5 * mu, middle + 0.5 * mu
@@ -68,7 +68,7 @@ def _delta_up(mu: float, epsilon: float) -> float:
 
 def gdp_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon such that mu-GDP implies (epsilon, delta)-DP, rounded up."""
-    from scipy.special import erfcx
+    from dpfast.kernels.special import erfcx
 
     mu = positive(mu, "mu")
     delta = positive(delta, "delta", below_one=True)
@@ -207,7 +207,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 def pure_mu(epsilon: float) -> float:
     """Return the smallest mu such that every epsilon-DP mechanism is mu-GDP, rounded up."""
-    from scipy.special import erfinv, ndtri_exp
+    from dpfast.kernels.special import erfinv, ndtri_exp
 
     epsilon = positive(epsilon, "epsilon")
     if epsilon < 1.0:

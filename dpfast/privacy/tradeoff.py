@@ -70,7 +70,7 @@ def _up(probability: float) -> float:
 def _gaussian_power(mu: float, rate: float) -> float:
     if rate in (0.0, 1.0):
         return rate
-    from scipy.special import ndtr, ndtri
+    from dpfast.kernels.special import ndtr, ndtri
 
     quantile = ndtri(max(rate, _SMALLEST_NORMAL))  # below, a quantile has few digits
     return min(1.0, float(ndtr(quantile + mu)) * (1.0 + QUANTILE_MARGIN) + FLOOR)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import flag, refuse_names
@@ -12,13 +12,13 @@ from dpfast.fit_requests.planned_run import Fits, run, single
 from dpfast.fit_requests.request import Account, FitRequest, hide_row_details
 from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
-from dpfast.models import resolve_loss
+from dpfast.models import FreeScale, resolve_loss
 from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.default_fit import uses_default_fit
-from dpfast.regression.like_fit import default_fit
+from dpfast.regression.default_fit import DefaultFit, uses_default_fit
+from dpfast.scaling.like import Like
 from dpfast.scaling.standardize import checked_standardize
 from dpfast.scaling.standardized import Standardized
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # of methods that are asked for
     from dpfast.data.schema import Schema
     from dpfast.models import Loss, Objective
     from dpfast.optimize.protocol import Method
-    from dpfast.scaling.like import Like
 
 
 NO_FORMULA = (
@@ -247,3 +246,20 @@ def refuse_no_own_units(request: FitRequest) -> None:
     else:
         return
     raise InvalidInput(message)
+
+
+def default_fit(
+    request: FitRequest,
+    losses: Sequence[str | Loss],
+    *,
+    scale: float | FreeScale | None,
+    standardize: Any,
+    inference: bool,
+) -> DefaultFit:
+    """Plan default fits, with a public table if ``standardize`` is one."""
+    kind = DefaultFit
+    if isinstance(standardize, Like):
+        from dpfast.regression.like_fit import LikeFit
+
+        kind = LikeFit
+    return kind(request, losses, scale=scale, standardize=standardize, inference=inference)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpfast.errors import InvalidInput
 from dpfast.fit_requests.request import FitRequest
-from dpfast.models import FreeScale, Loss
+from dpfast.models import Loss
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit, Solution
@@ -38,19 +38,6 @@ OTHER_STEPS = (
     "{columns}: coefficients there, which were reached with its curvature, and their standard "
     "errors may be far off. Check the units of these columns, or leave the table out."
 )
-
-
-def default_fit(
-    request: FitRequest,
-    losses: Sequence[str | Loss],
-    *,
-    scale: float | FreeScale | None,
-    standardize: Any,
-    inference: bool,
-) -> DefaultFit:
-    """Plan default fits, with a public table if ``standardize`` is one."""
-    kind = LikeFit if isinstance(standardize, Like) else DefaultFit
-    return kind(request, losses, scale=scale, standardize=standardize, inference=inference)
 
 
 class LikeFit(DefaultFit):

@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 import dpfast
 warnings.simplefilter("ignore")  # of the result, not of an import
-dpfast.fit(np.linspace(-1.0, 1.0, 800).reshape(400, 2), np.arange(400.0), privacy=9.0)
+fitted = dpfast.fit(np.linspace(-1.0, 1.0, 800).reshape(400, 2), np.arange(400.0), privacy=9.0)
 """
 
 FIT = """
@@ -55,12 +55,44 @@ def test_fitting_loads_nothing_heavy():
     assert not heavy & loaded
 
 
-def test_a_default_fit_loads_pointers_of_scipy_alone():
-    """Its packages take longer than the fit; what imports them afterwards finds them whole."""
-    assert not {"scipy.linalg", "scipy.special"} & loaded_by(DEFAULT)
-    whole = "import scipy.linalg, scipy.special.cython_special; scipy.linalg.cython_lapack"
-    assert "scipy.linalg.cython_blas" in loaded_by(DEFAULT + whole)
-    assert "scipy.linalg.cython_blas" in loaded_by("import scipy.linalg" + DEFAULT)
+PRINTED = DEFAULT + "\nprint(fitted, fitted.conf_int(), fitted.pvalues)\n"
+
+
+@each("script", [DEFAULT, PRINTED], ids=["fitted", "printed"])
+def test_a_default_fit_loads_no_package_of_scipy(script):
+    """They take longer than the fit; what imports them afterwards finds them whole."""
+    assert not {"scipy", "scipy.linalg", "scipy.special"} & loaded_by(script)
+    whole = """
+import scipy
+assert scipy.__version__ and scipy.special.expit(0.0) == 0.5
+import scipy.linalg, scipy.stats, scipy.special.cython_special
+assert scipy.linalg.cython_lapack and scipy.stats.norm.cdf(0.0) == 0.5
+"""
+    assert "scipy.linalg.cython_blas" in loaded_by(script + whole)
+    assert "scipy.linalg.cython_blas" in loaded_by("import scipy.linalg, scipy.special" + script)
+    same = "\nfrom dpfast.kernels.special import stdtrit\nassert stdtrit is scipy.special.stdtrit"
+    assert loaded_by(script + whole + same)
+
+
+def test_packages_that_another_thread_imports_meanwhile_are_whole():
+    script = """
+from dpfast.kernels import pointers
+stood_in = []
+def loading(name):
+    import scipy.special
+    from scipy import special
+    stood_in.extend([scipy, special])
+    return load(name)
+load, pointers.import_module = pointers.import_module, loading
+from dpfast.kernels.special import ndtr
+pointers.import_module = load
+import scipy
+package, inner = stood_in
+assert package is not scipy and package.version is scipy.version
+assert inner is not scipy.special and inner.expit(0.0) == 0.5 and inner.ndtr is ndtr
+assert not hasattr(package, "no_such_name")
+"""
+    assert "scipy.special" in loaded_by(script)
 
 
 def test_a_default_fit_of_arrays_loads_no_modules_of_tables_and_no_hints():
@@ -79,7 +111,8 @@ import sys
 from importlib.machinery import ExtensionFileLoader
 load = ExtensionFileLoader.exec_module
 def failing(self, module):
-    if module.__name__ == "scipy.linalg.cython_lapack" and "scipy.linalg" not in sys.modules:
+    whole = hasattr(sys.modules.get("scipy.linalg"), "__file__")
+    if module.__name__ == "scipy.linalg.cython_lapack" and not whole:
         raise ImportError("as where a library of SciPy is found by its package only")
     load(self, module)
 ExtensionFileLoader.exec_module = failing

@@ -26,9 +26,8 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import ROUNDING_SUM
 from dpfast.regression.default_fit import DefaultFit, uses_default_fit
-from dpfast.regression.fit import NO_FORMULA, refuse_no_own_units
+from dpfast.regression.fit import NO_FORMULA, default_fit, refuse_no_own_units
 from dpfast.regression.formula import read_formula
-from dpfast.regression.like_fit import default_fit
 from dpfast.regression.quantiles.results import QuantileFits
 from dpfast.scaling.like import Like
 from dpfast.scaling.standardize import checked_standardize
