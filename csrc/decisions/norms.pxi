@@ -196,15 +196,20 @@ cdef void _posterior(const norm_bins *bins, double n, double *mean, double *devi
     cdef Py_ssize_t k, j, i
     cdef double noise = bins.octave_noise, level = _larger(octaves[1], TINY)
     cdef double best = -INFINITY, total = 0.0
-    cdef double share, spread, variance, part, value, off, first, second
+    cdef double share, spread, variance, part, value, off, first, second, product
     for k in range(N_TAILS):
-        shape, value = TAIL_SHARES + k * OCTAVES, 0.0
+        shape, value, product = TAIL_SHARES + k * OCTAVES, 0.0, 1.0
         for j in range(bins.before_mode, OCTAVES):
             share = level * shape[j]
             off = MISFIT * share
             variance = _larger(share / n + off * off + noise * noise, TINY)
-            value += (octaves[j] - share) * (octaves[j] - share) / variance + log(variance)
-        weights[k] = -0.5 * value
+            value += (octaves[j] - share) * (octaves[j] - share) / variance
+            # one logarithm of a product, unless it would leave the range of numbers
+            if not (1e-100 < variance < 1e100 and 1e-200 < product < 1e200):
+                value += log(product)
+                product = 1.0
+            product *= variance
+        weights[k] = -0.5 * (value + log(product))
         best = _larger(best, weights[k])
     for k in range(N_TAILS):
         weights[k] = exp(weights[k] - best)

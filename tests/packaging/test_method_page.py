@@ -13,10 +13,11 @@ CODE = re.findall(r"^```text\n(.*?)^```", PAGE, re.S | re.M)[0]
 
 
 def test_every_function_of_the_pseudo_code_exists():
+    rooms = ("dpfast/solvers/pcn", "*.py"), ("dpfast/scaling", "*.py"), ("csrc/decisions", "*.pxi")
     sources = "".join(
         path.read_text(encoding="utf-8")
-        for room in ("solvers/pcn", "scaling")
-        for path in sorted((ROOT / "dpfast" / room).glob("*.py"))
+        for room, pattern in rooms
+        for path in sorted((ROOT / room).glob(pattern))
     )
     queried = set(re.findall(r"queries\.(\w+)\(", CODE))
     assert {"gram", "gram_and_moment", "clipped"} == queried

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -144,7 +143,8 @@ class Budgets(NamedTuple):
     @property
     def round(self) -> Budgets:
         """Budgets of one round."""
-        return Budgets(*[mu * ROUND**0.5 for mu in self[:3]])
+        part = ROUND**0.5
+        return Budgets(self.matrix * part, self.vector * part, self.histogram * part)
 
     @property
     def whitening(self) -> float:
@@ -232,16 +232,18 @@ class BudgetAllocation(NamedTuple):
         With ``initial`` counts a matrix and a vector of them are of one read.
         """
         mu, small = self.mu, self.small_sample_factor()
-        part = [share + small * (SHARES_OF_FEW[kind] - share) for kind, share in SHARES.items()]
-        used = sum(map(operator.mul, (matrices, vectors, histograms), part))
+        matrix, vector, histogram = [
+            share + small * (SHARES_OF_FEW[kind] - share) for kind, share in SHARES.items()
+        ]
+        used = matrices * matrix + vectors * vector + histograms * histogram
         if initial:
-            together = gram_and_moment_mu(initial, part[0] ** 0.5, part[1] ** 0.5)
-            used += together**2 - part[0] - part[1]
+            together = gram_and_moment_mu(initial, matrix**0.5, vector**0.5)
+            used += together**2 - matrix - vector
         remaining = 1.0 - 32.0 * ROUNDING_SHARES - used
         later_share = (1.0 - FIRST) * remaining / (MAX_STEPS - 1)
-        shares = [FIRST * remaining] + [later_share] * (MAX_STEPS - 1)
-        steps = tuple([mu * math.sqrt(share) for share in shares])
-        return Budgets(mu * part[0] ** 0.5, mu * part[1] ** 0.5, mu * part[2] ** 0.5, steps)
+        later = (mu * math.sqrt(later_share),) * (MAX_STEPS - 1)
+        steps = mu * math.sqrt(FIRST * remaining), *later
+        return Budgets(mu * matrix**0.5, mu * vector**0.5, mu * histogram**0.5, steps)
 
 
 @lru_cache(maxsize=256)

@@ -64,8 +64,10 @@ def preliminary_rounds(
     run: Run, start: Array, scale: float, report: Callable[[Array], None]
 ) -> Pilot:
     """Take rounds of clipped scores until they settle at the given scale."""
-    max_rounds, budget = run.max_rounds, run.budgets(run.max_rounds).round
-    given_scale = run.setting.scale or scale
+    max_rounds, given_scale = run.max_rounds, run.setting.scale or scale
+    if not max_rounds:
+        return Pilot(start, given_scale)
+    budget = run.budgets(max_rounds).round
     # with a smaller one most records would have no curvature
     pilot, converged = Pilot(start, max(given_scale, scale)), False
     while pilot.rounds < max_rounds and not converged:

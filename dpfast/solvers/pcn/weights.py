@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from dpfast.curator.preconditioned import (
     NO_CLIPPING,
     LeverageWeights,
@@ -56,8 +54,7 @@ def leverage_weights(
         exponent = choose_weight_exponent(local.norms, whitening.radius, local.typical)
     if not exponent:
         return RowLimits(NO_CLIPPING)
-    unwhiten = np.asarray(np.linalg.inv(whitening.whiten), np.float64)
-    weights = LeverageWeights(at, whitening.radius, exponent, unwhiten)
+    weights = LeverageWeights(at, whitening.radius, exponent, whitening.unwhiten)
     return RowLimits(RowClipping(weights), exponent)
 
 
