@@ -68,7 +68,7 @@ cdef extern from "keys/blocks.h":
     int64_t count_below(int isa, const double *x, size_t m, double limit) noexcept nogil
     void add_distances(int isa, const double *x, size_t m, double centre, double nearest,
                        int32_t octaves, const uint64_t *packed, uint64_t *sums) noexcept nogil
-    void unpack_distances(uint64_t *sums, int64_t *octaves) noexcept nogil
+    void unpack_distances(uint64_t *sums, size_t octaves, int64_t *cells) noexcept nogil
 
 #: Two parts in one number, the second in its upper half: a column's sums of 4,096 rows fit 32 bits.
 PACKED = np.zeros(KEYS_PARTS, dtype=np.uint64)
@@ -235,7 +235,7 @@ def distances(const floating[:, :] X, y, const double[::1] centres,
                 add_distances(ISA, &block[j * ROWS], m, centres[j], nearest[j],
                               <int32_t>octaves[j], &PACKED_PARTS[0], &table[j, 0])
                 if packed > PACKED_ROWS or start + m == n:  # before they overflow
-                    unpack_distances(&table[j, 0], &cells[j, 0, 0])
+                    unpack_distances(&table[j, 0], octaves[j], &cells[j, 0, 0])
             packed = 0 if packed > PACKED_ROWS else packed
     return sums
 
@@ -329,7 +329,7 @@ cdef class TurnedRecords:
                                   min(self.n - start, ROWS), centres[j], nearest[j],
                                   <int32_t>octaves[j], &PACKED_PARTS[0], table)
                     if start % PACKED_ROWS + ROWS >= PACKED_ROWS or start + ROWS >= self.n:
-                        unpack_distances(table, &cells[j, 0, 0])  # before they overflow
+                        unpack_distances(table, octaves[j], &cells[j, 0, 0])  # or they overflow
         return sums
 
 

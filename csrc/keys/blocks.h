@@ -108,18 +108,21 @@ static inline void add_distances(int isa, const double *x, size_t m, double cent
         sums[cell[i]] += packed[part[i]];
 }
 
-/* Unpack them: the lower half is of the cell, the upper one of the next on its side. */
-static inline void unpack_distances(uint64_t *sums, int64_t *octaves)
+/* Unpack those of so many octaves: the lower half is of the cell, the upper one of the next on its
+ * side, and zero for the last. */
+static inline void unpack_distances(uint64_t *sums, size_t octaves, int64_t *cells)
 {
-    for (size_t i = 0; i < 2 * SIDE_OCTAVES; i++) {
-        uint64_t both = 0;
-        for (size_t k = 0; k < 4; k++) {
-            both += sums[k * 2 * SIDE_OCTAVES + i];
-            sums[k * 2 * SIDE_OCTAVES + i] = 0;
+    for (size_t side = 0; side < 2; side++, sums += SIDE_OCTAVES, cells += SIDE_OCTAVES) {
+        uint64_t above = 0;
+        for (size_t i = 0; i < octaves; i++) {
+            uint64_t both = 0;
+            for (size_t k = 0; k < 4; k++) {
+                both += sums[k * 2 * SIDE_OCTAVES + i];
+                sums[k * 2 * SIDE_OCTAVES + i] = 0;
+            }
+            cells[i] += (int64_t)((both & UINT32_MAX) + above);
+            above = both >> 32;
         }
-        octaves[i] += (int64_t)(both & UINT32_MAX);
-        if (both >> 32) /* nothing beyond the last of a side */
-            octaves[i + 1] += (int64_t)(both >> 32);
     }
 }
 

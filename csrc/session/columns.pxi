@@ -26,7 +26,7 @@ cdef class ColumnQuestions:
     _complete : int
         Number of complete records, once a window was read.
     _few : bool
-        Whether records are in memory, and fewer than the cells of a window.
+        Whether records are in memory, and few enough to be turned once for all queries.
     _measured : tuple
         Arguments of the last distances, and their exact cells.
     """
@@ -74,7 +74,7 @@ cdef class ColumnQuestions:
         """Count records below each threshold, and last the complete ones, which are returned."""
         cdef Py_ssize_t i, m = len(thresholds)
         cdef list below
-        if self._few:  # a pass over them is shorter than one over the cells of a window
+        if self._few:  # shorter than passes for windows
             below = self._turned().below(thresholds)
             for i in range(m):
                 counts[i] = <double>below[i]

@@ -14,7 +14,7 @@ from dpfast.curator.answers import Receipt
 from dpfast.curator.joint import Layout, Plan
 from dpfast.curator.noisy_release import charge, observed, release_with_noise
 from dpfast.curator.preconditioned import _kernel_and_plan, row_plans
-from dpfast.curator.scaling.columns import Columns
+from dpfast.curator.scaling.columns import MAX_TURNED, Columns
 from dpfast.data import Records
 from dpfast.errors import BudgetExceeded, DpfastError, LedgerClosed
 from dpfast.kernels.keys import CELLS
@@ -317,12 +317,14 @@ def compiled_plan(weights, norm, cap, layout, *mus):
     return row_plans(weights, cap > 0.0, layout, *wanted).at(norm, cap, *mus)
 
 
-def test_few_records_are_counted_as_many_are(monkeypatch):
-    """Counts of turned records and of windows are the same answers to the same questions."""
+@pytest.mark.parametrize("n", [4000, 9999])
+def test_few_records_are_counted_as_many_are(n):
+    """Turned records and blocks are the same answers to the same questions."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(4000, 2)), rng.normal(size=4000)
+    X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
     X[::7, 1], y[::11] = np.nan, np.inf
     thresholds = [(0, 0), (1, 1023 << 52), (2, -(1020 << 52) + (1 << 40))]
+    places = [2, 0], np.array([0.3, -0.1]), np.array([2.0**-8, 2.0**-3]), [9, 40]
     answers = []
     for few in (True, False):
         ledger = dpfast.Ledger(1.0)
@@ -330,15 +332,22 @@ def test_few_records_are_counted_as_many_are(monkeypatch):
         assert columns._few
         columns._few = few
         answers.append([columns.below(thresholds, 0.3), columns.below(thresholds[:1], 0.2)])
+        answers[-1] += [columns.distances(*places, 0.4), columns.distances(*places, 0.1)]
         assert (len(columns._windows) == 0) is few
-        assert ledger.spent.mu == pytest.approx(0.13**0.5, rel=1e-12)
+        assert ledger.spent.mu == pytest.approx(0.3**0.5, rel=1e-12)
     for one, other in zip(*answers, strict=True):
         np.testing.assert_array_equal(one.value, other.value)
         assert one[1:] == other[1:]
+    again = answers[0][3].value - answers[0][2].value  # the same cells with other noise
+    assert 0.0 < np.abs(again).max() < 200.0 and (again[0, :, 9:] == 0.0).all()
 
 
 def test_many_records_and_those_of_files_are_counted_in_windows():
-    for n, few in ((CELLS - 1, True), (CELLS, False)):
-        records = Records(np.zeros((n, 1)), np.zeros(n), None)
+    for n, q, few in (
+        (CELLS - 1, 99, True),
+        (MAX_TURNED // 4, 3, True),
+        (MAX_TURNED // 4 + 1, 3, False),
+    ):
+        records = Records(np.zeros((n, q)), np.zeros(n), None)
         columns = Columns(records, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
         assert columns._few is few
