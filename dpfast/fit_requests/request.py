@@ -6,14 +6,13 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import Array, check_constant, flag, real_array, whole_number
+from dpfast.arguments import Array, check_constant, detached, flag, real_array, whole_number
 from dpfast.curator import Curator
 from dpfast.curator.curator import Prepared
 from dpfast.data import Records, as_records
@@ -241,13 +240,13 @@ class FitRequest:
 
     def with_account(self, account: Account) -> FitRequest:
         """Copy the request for a part of the budget, with a ledger of its own."""
-        request = copy(self)
+        request = detached(self)
         request.account, request.ledger = account, account.open_ledger(self.copies)
         return request
 
     def resampled(self, rows: NDArray[np.int64] | None, records: Records) -> FitRequest:
         """Copy the request for other records of the same columns, or for public rows of them."""
-        request = copy(self)
+        request = detached(self)
         records.names = self.records.names
         if rows is not None:
             request.occurrences = most_occurrences(rows)

@@ -125,13 +125,15 @@ class Fit(AfterFit):
         params: Array,
         names: tuple[str, ...],
         n_records: int,
+        privacy: Guarantee,
         warnings: tuple[str, ...],
     ) -> Fit:
         """Make a fit with these parts; :func:`make` makes the others when one is first read."""
         fit = object.__new__(cls)
         vars(fit).update(
-            params=params, names=names, n_records=n_records, _warnings=warnings, _make=make
-        )
+            params=params, names=names, n_records=n_records, privacy=privacy,
+            _warnings=warnings, _make=make,
+        )  # fmt: skip
         return fit
 
     def _complete(self) -> None:

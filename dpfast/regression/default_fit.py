@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpfast.arguments import Array, check_constant
+from dpfast.arguments import Array, check_constant, detached
 from dpfast.curator.curator import Prepared, prepare
 from dpfast.curator.joint import Layout
 from dpfast.curator.preconditioned import (
@@ -173,7 +173,7 @@ class DefaultFit:
             persons=request.means,
             alone=not (request.means or request.group_size > 1 or weighted),
         )
-        request.draw_subsample(subsample_size(n, p, mu_per_loss), SUBSAMPLE_PART)
+        self._draw_subsample()
         self._weight_unit = None
         if weighted:
             from dpfast.scaling.weight_unit import planned_weight_unit
@@ -182,6 +182,26 @@ class DefaultFit:
         min_mu = self._plan_units(standardize)
         if not self.only_mean:
             self._refuse_budgets(min_mu)
+
+    def of_records(self, request: FitRequest, standardize: Any) -> DefaultFit:
+        """Copy the plan for other records of the same columns, public sizes and budget.
+
+        What can be refused, and was not, depends on these alone.
+        """
+        assert (request.n, request.dimension, request.mu) == (
+            self.request.n, self.request.dimension, self._mu
+        )  # fmt: skip
+        plan = detached(self)
+        plan.request, plan._iterates = request, [[] for _ in self.losses]
+        plan._draw_subsample()
+        plan._plan_units(standardize)
+        return plan
+
+    def _draw_subsample(self) -> None:
+        """Prepare a subsample for preliminary estimates, where all records are more than enough."""
+        n, p = self.request.n, self.request.dimension
+        size = subsample_size(n, p, self._mu * self._part)
+        self.request.draw_subsample(size, SUBSAMPLE_PART)
 
     def _refuse_budgets(self, min_mu: float) -> None:
         """Refuse what later queries would refuse, for any budget from ``min_mu`` on."""

@@ -124,8 +124,9 @@ class DefaultResult(NamedTuple):
         if not (finite and self._is_representable(result, to_natural)):
             return self._made(remarks)
         return Fit._read_later(
-            lambda: self._made(remarks), params, facts.names, facts.n, (*facts.remarks, *remarks)
-        )
+            lambda: self._made(remarks), params, facts.names, facts.n, self.guarantee,
+            (*facts.remarks, *remarks),
+        )  # fmt: skip
 
     def _is_representable(self, result: SolverResult, to_natural: NaturalMap | None) -> bool:
         """Say whether float64 surely represents each variance, without computing them.

@@ -155,14 +155,21 @@ def fit_many(
         "inference": flag(inference, "inference"),
     }
 
+    sizes = [() if one is None else (len(one), most_occurrences(one)) for one in rows]
+    plans: dict[Any, DefaultFit] = {}
+
     def planned(k: int) -> DefaultFit:
         of_fit, picked, source = [part[k % len(part)] for part in several.values()]
-        request = base.resampled(picked, of_fit).with_account(Account(privacy_each, ledger))
+        own = Account(privacy_each, ledger, account.total)
+        request = base.resampled(picked, of_fit).with_account(own)
         request.noise, request.part = source, f"{k + 1} of {count}"
-        return DefaultFit(request, [resolved], **settings)
+        plan = plans.get(sizes[k % len(sizes)])
+        if plan is None:
+            return DefaultFit(request, [resolved], **settings)
+        return plan.of_records(request, settings["standardize"])
 
-    for k in _first_of_each_size(rows):  # the other fits are alike in all that is public
-        planned(k)
+    for k, size in enumerate(sizes):  # fits of one size are alike in all that is public
+        plans[size] = plans.get(size) or planned(k)
     account.refuse_unpayable(f"{count} fits, each", count)
     return _run_all(map(planned, range(count)), design.coding)
 
@@ -379,9 +386,3 @@ def _common_length(several: dict[str, list[Any]]) -> int:
                 f"{count} fits."
             )
     return count
-
-
-def _first_of_each_size(rows: list[NDArray[np.int64] | None]) -> list[int]:
-    """Return the first fit of each public size: rows of a resample, and occurrences."""
-    sizes = [() if one is None else (len(one), most_occurrences(one)) for one in rows]
-    return [sizes.index(size) for size in dict.fromkeys(sizes)]

@@ -54,6 +54,17 @@ def test_every_fit_is_that_of_fit():
         same(fit, dpfast.fit(single, Y[:, k].copy(), privacy=1.0, noise=dpfast.SeededNoise(k)))
 
 
+def test_fits_of_several_sizes_are_those_of_each_alone():
+    """A plan serves fits of its own size, and of the occurrences of a record that it pays for."""
+    rows = [np.arange(N), np.repeat(np.arange(N // 2), 2), np.arange(0, N, 2), np.arange(N)]
+    together = dpfast.fit_many(X, Y[:, 0], privacy_each=1.0, resamples=rows, noise=seeds(4))
+    for k, fit in enumerate(together):
+        arguments = {"resamples": rows[k : k + 1], "noise": seeds(4)[k : k + 1]}
+        same(fit, dpfast.fit_many(X, Y[:, 0], privacy_each=1.0, **arguments)[0])
+    once, twice = [fit.privacy.spent_share() for fit in together[:2]]
+    assert 0.9 < float(once[0]) <= 1.0 and 0.9 < float(twice[0]) <= 1.0
+
+
 def test_a_formula_with_several_responses():
     """Its design is evaluated once; each fit predicts for rows of the table."""
     pytest.importorskip("formulaic")
