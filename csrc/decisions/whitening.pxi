@@ -85,6 +85,22 @@ def precondition(gram, double noise, expected=None, double times=1.0, bint shrin
     return whiten, unwhiten, values, floor, noise, trace
 
 
+def white(values, double floor):
+    """Return the whitening of rows that are white: the identity, its eigenvalues and their noise.
+
+    ``values`` and ``floor`` are those of the matrix that whitened them.
+    """
+    cdef list copies = []
+    cdef Py_ssize_t p = len(values), i
+    cdef const double *value = _of(values, p, copies)
+    cdef cnp.ndarray unit = _new_matrix(p), ones = _new_vector(p), noises = _new_vector(p)
+    memset(_data(unit), 0, p * p * sizeof(double))
+    for i in range(p):
+        _data(unit)[i * p + i] = _data(ones)[i] = 1.0
+        _data(noises)[i] = floor / (sqrt(2.0 * p) * value[i])
+    return unit, ones, noises
+
+
 def matrix_vector(matrix, vector):
     """Multiply a square matrix and a vector, with the bits of NumPy's product."""
     cdef list copies = []

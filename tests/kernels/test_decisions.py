@@ -249,6 +249,10 @@ def test_steps_of_rounds(p):
                 decisions.matrix_vector(matrix, score.score), matrix @ score.score
             )
             close(decisions.matrix_vector(matrix.T, score.score), matrix.T @ score.score)
+    unit, ones, noises = decisions.white(whitening.values, whitening.floor)
+    np.testing.assert_array_equal(unit, np.eye(p))
+    np.testing.assert_array_equal(ones, np.ones(p))
+    close(noises, whitening.noise / whitening.values)
     for call in (
         lambda: decisions.round_step(np.ones(p + 1), 0.1, *maps, 0.0, 1.5),
         lambda: decisions.matrix_vector(maps[0], np.ones(p + 1)),

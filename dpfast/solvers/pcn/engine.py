@@ -97,7 +97,7 @@ def reporter(
     """Return what notes each point, in the design's columns, and each step that is done."""
 
     def report(theta: Array, done: int) -> None:
-        iterates.append(mapping @ theta)
+        iterates.append(decisions.matrix_vector(mapping, theta))
         if progress is not None and done:
             progress(done, MAX_STEPS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from dpfast.arguments import Array
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
+from dpfast.kernels import decisions
 from dpfast.solvers.pcn.curvature import (
     GaussianCurvature,
     gaussian_design_curvature,
@@ -54,16 +54,9 @@ class LocalCurvature(NamedTuple):
     light_tail: bool
     #: Score of the first step, if that was taken already.
     last_score: NoisyScore | None
-
-    @property
-    def typical(self) -> float:
-        """Curvature along most directions."""
-        return typical_curvature(*self.expected)
-
-    @property
-    def unit(self) -> float:
-        """Norm of the typical row, for each coefficient."""
-        return (self.broadening * self.typical) ** 0.5
+    #: Curvature along most directions, and the norm of the typical row, for each coefficient.
+    typical: float
+    unit: float
 
 
 def local_curvature(run: Run, pilot: Pilot, report: Callable[[Array, int], None]) -> LocalCurvature:
@@ -103,7 +96,8 @@ def _norms(
     at = Linearization(pilot.theta, run.setting.loss, pilot.scale)
     expected = gaussian_design_curvature(at, *run.constant_and_offsets)
     broad_at, broadening = broadened(at)
-    unit = (broadening * typical_curvature(*expected)) ** 0.5
+    typical = typical_curvature(*expected)
+    unit = (broadening * typical) ** 0.5
     norms = released_norms(rows, budget.histogram, broad_at, "curvature", FINE)
     max_norm = budget.longest_radius(rows.n, p) * unit
     light_tail = (
@@ -124,6 +118,8 @@ def _norms(
         max_norm,
         light_tail,
         last_score,
+        typical,
+        unit,
     )
 
 
@@ -153,16 +149,15 @@ def first_preconditioner(
     That is so where the curvature is that of the rows, no row is much longer than the radius of the
     first Gram, and its noise is small in every direction.
     """
-    first, p = initial.whitening, local.at.theta.size
+    first = initial.whitening
     if run.max_rounds or first is None or initial.is_repeated or initial.later:
         return None
     noise, largest = first.floor / max(float(first.values[0]), TINY), float(first.values[-1])
     radius = initial.radius / max(largest, TINY) ** 0.5  # a row within it was within the first
     if noise > MAX_FIRST_NOISE or local.norms.mean_excess(radius, 0.0) > MAX_FIRST_EXCESS:
         return None
-    noises = first.floor / (math.sqrt(2.0 * p) * first.values)
-    unit = np.eye(p)
-    return LocalWhitening(unit, unit, np.ones(p), noise, noises, radius, 1.0, True)
+    unit, ones, noises = decisions.white(first.values, first.floor)
+    return LocalWhitening(unit, unit, ones, noise, noises, radius, 1.0, True)
 
 
 def local_preconditioner(run: Run, local: LocalCurvature) -> LocalWhitening:

@@ -114,11 +114,8 @@ class Setting(NamedTuple):
 
     def short_enough(self, bound: float, scale: float) -> RowClipping:
         """Limit rows so that no score exceeds the bound, for any response."""
-        return (
-            RowClipping(max_score_bound=bound / (scale * self.score_bound_ratio))
-            if self.score_bound_ratio < math.inf
-            else NO_CLIPPING
-        )
+        ratio = self.score_bound_ratio
+        return RowClipping(None, bound / (scale * ratio)) if ratio < math.inf else NO_CLIPPING
 
     @property
     def clips_one_side(self) -> bool:
@@ -185,6 +182,7 @@ class BudgetAllocation(NamedTuple):
         """Return 1 for the smallest samples, falling to 0 with n, mu and 1/sqrt(p)."""
         return min(1.0, SMALL_SAMPLE * math.sqrt(self.p / 8.0) / max(self.n * self.mu, TINY))
 
+    @lru_cache(maxsize=512)  # noqa: B019  (a tuple of numbers)
     def max_rounds(self, curvature_varies: bool) -> int:
         """Return the largest number of rounds."""
         if not curvature_varies:
