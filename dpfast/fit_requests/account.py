@@ -31,7 +31,8 @@ class Account:
     def __init__(
         self, privacy: PrivacyLike, shared: Ledger | None = None, total: Budget | None = None
     ) -> None:
-        self.total: Any = GDP.within(privacy) if total is None else total
+        self._asked: Budget | None = as_budget(privacy) if total is None else None
+        self.total: Any = total if self._asked is None else GDP.within(self._asked)
         if isinstance(self.total, GDP) and self.total.mu > MAX_MU:
             raise InvalidBudget(
                 f"noise cannot be so small that mu = {self.total.mu:g} is spent. Pass a smaller "
@@ -50,7 +51,7 @@ class Account:
         """Warn, before anything is charged, that a budget promises next to nothing."""
         from dpfast.fit_requests.weak_budgets import warn_if_weak
 
-        warn_if_weak(self._requested, n)
+        warn_if_weak(self._requested, n, self._asked)
 
     def charge(self, label: str, extra_bytes: int = 0) -> None:
         """Charge the shared ledger, in its own currency if the budget was given in it."""
@@ -95,7 +96,7 @@ class Account:
         return answer
 
     def _in_currency_of(self, ledger: Ledger) -> Budget:
-        requested = as_budget(self._requested)
+        requested = as_budget(self._requested) if self._asked is None else self._asked
         in_mu = ledger.keeps_apart and isinstance(self.total, GDP)
         total: Budget = self.total
         return requested if type(requested) is type(ledger.total) and not in_mu else total

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from dpfast.errors import BudgetWarning, described, stack_level
-from dpfast.privacy.budget import GDP, ApproxDP, as_budget
+from dpfast.privacy.budget import GDP, ApproxDP, Budget, as_budget
 
 #: Epsilon above which a call warns: odds may change by exp(20), which protects nobody.
 WEAK_EPSILON = 20.0
@@ -15,9 +15,12 @@ WEAK_EPSILON = 20.0
 USUAL_DELTA, WEAK_MU = 1e-6, 3.2353
 
 
-def warn_if_weak(privacy: Any, n: int) -> None:
-    """Warn of a large epsilon or mu, and of a delta that allows to publish a record."""
-    requested = as_budget(privacy)
+def warn_if_weak(privacy: Any, n: int, asked: Budget | None = None) -> None:
+    """Warn of a large epsilon or mu, and of a delta that allows to publish a record.
+
+    ``asked`` is the budget that ``privacy`` stands for, if it was read before.
+    """
+    requested = as_budget(privacy) if asked is None else asked
     if isinstance(requested, GDP):
         _warn_of_mu(requested.mu, privacy)
     if not isinstance(requested, ApproxDP):

@@ -57,7 +57,10 @@ class NaturalRows(NamedTuple):
 
 
 class NaturalMap(NamedTuple):
-    """``natural = constant + matrix @ coded``; ``units``: ``coded = c + M natural``, of columns."""
+    """``natural = constant + matrix @ coded``; ``units``: ``coded = c + M natural``, of columns.
+
+    Units may be any, so products may overflow: callers ignore floating-point errors, as runs do.
+    """
 
     matrix: Array
     constant: Array
@@ -65,32 +68,30 @@ class NaturalMap(NamedTuple):
 
     def params(self, coded: Array) -> Array:
         """Convert coefficients, one vector or a matrix of rows."""
-        with np.errstate(all="ignore"):  # of released numbers, in whatever units
-            return np.asarray(self.constant + coded @ self.matrix.T)
+        return np.asarray(self.constant + coded @ self.matrix.T)
 
     def covariance(self, coded: Covariance) -> Covariance:
         """Compute ``T Cov T'``; the optimiser's remaining error is bounded entry by entry."""
         known, spread = coded.matrix, coded.spread
         out = np.isnan(known.diagonal())
         lost = bool(out.any())  # of columns that were left out
-        with np.errstate(all="ignore"):
-            if lost:
-                known = np.where(out | out[:, None], 0.0, known)
-            matrix = congruence(self.matrix, known)
-            if lost:
-                matrix[out], matrix[:, out] = np.nan, np.nan
-            if spread is not None:
-                inner = spread.units
-                if inner is None:
-                    units = self.matrix
-                else:
-                    units = self.matrix * inner if inner.ndim == 1 else self.matrix @ inner
-                spread = spread._replace(units=units)
-            return coded._replace(
-                matrix=matrix,
-                unfinished=np.abs(self.matrix) @ coded.unfinished,
-                spread=spread,
-            )
+        if lost:
+            known = np.where(out | out[:, None], 0.0, known)
+        matrix = congruence(self.matrix, known)
+        if lost:
+            matrix[out], matrix[:, out] = np.nan, np.nan
+        if spread is not None:
+            inner = spread.units
+            if inner is None:
+                units = self.matrix
+            else:
+                units = self.matrix * inner if inner.ndim == 1 else self.matrix @ inner
+            spread = spread._replace(units=units)
+        return coded._replace(
+            matrix=matrix,
+            unfinished=np.abs(self.matrix) @ coded.unfinished,
+            spread=spread,
+        )
 
 
 def natural_map(coding: Coded, fit_intercept: bool, free_scale: bool) -> NaturalMap:
@@ -100,10 +101,9 @@ def natural_map(coding: Coded, fit_intercept: bool, free_scale: bool) -> Natural
     q, first = len(shift), int(fit_intercept)
     size = first + q + int(free_scale)
     matrix, constant = np.zeros((size, size)), np.zeros(size)
-    with np.errstate(all="ignore"):
-        matrix[first : first + q, first : first + q] = spread * columns.T
-        if fit_intercept:
-            matrix[0, 1 : 1 + q] = spread * shift
+    matrix[first : first + q, first : first + q] = spread * columns.T
+    if fit_intercept:
+        matrix[0, 1 : 1 + q] = spread * shift
     if free_scale:
         matrix[-1, -1] = 1.0
     if fit_intercept:

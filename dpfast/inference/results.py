@@ -198,10 +198,15 @@ class Fit(AfterFit):
         """
         if self.coding is None:
             return self
-        to_natural = natural_map(self.coding, self._fit_intercept, self._free_scale)
+        with np.errstate(all="ignore"):  # of released numbers, in whatever units
+            return self._in_original_units(self.coding)
+
+    def _in_original_units(self, coding: Coded) -> Fit:
+        """Convert coefficients, covariance and rows by the units of a coding."""
+        to_natural = natural_map(coding, self._fit_intercept, self._free_scale)
         scaling = "coded"
-        if self.coding.released:
-            scaling = "standardised" if self.coding.origin else "privately standardised"
+        if coding.released:
+            scaling = "standardised" if coding.origin else "privately standardised"
         converted = object.__new__(type(self))
         vars(converted).update(vars(self))
         converted.params = to_natural.params(vars(self)["params"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpfast.arguments import flag, refuse_names
 from dpfast.data.source import EVERYTHING, source_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, understood
@@ -240,7 +242,8 @@ def refuse_no_own_units(request: FitRequest) -> None:
     if request.coding is None:
         return
     try:
-        natural_map(request.coding, request.fit_intercept, False)
+        with np.errstate(all="ignore"):  # of declared units
+            natural_map(request.coding, request.fit_intercept, False)
     except InferenceUnavailable as error:
         message = str(error)
     else:
