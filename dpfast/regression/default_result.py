@@ -312,7 +312,7 @@ class DefaultResult(NamedTuple):
             pass
         try:
             with np.errstate(all="ignore"):
-                natural = np.asarray(np.linalg.inv(to_natural).T, np.float64)
+                natural = np.ascontiguousarray(np.linalg.inv(to_natural).T)
         except np.linalg.LinAlgError:  # units too small for float64
             return []
         return separated(
