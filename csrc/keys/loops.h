@@ -72,6 +72,7 @@ TARGET static void NAME(octaves_of)(const double *x, size_t m, double centre, do
 TARGET static int64_t NAME(below)(const double *x, size_t m, double limit)
 {
     int64_t count = 0;
+#pragma GCC unroll 4
     for (size_t i = 0; i < m; i++)
         count += x[i] < limit; /* no entry of an incomplete record is: they are NaN */
     return count;

@@ -134,7 +134,7 @@ cdef class Bisection:
             mu = query_mu(total, planned, len(thresholds))
             self._spent += mu * mu
             answer = self._answers.below(thresholds, mu, self._of_labels)
-            counts = contiguous((<tuple>answer)[0])
+            counts = doubles((<tuple>answer)[0])
             count = <const double *>cnp.PyArray_DATA(<cnp.ndarray>counts)
             above = self._refined(answer, len(thresholds), count)
             for i, (column, key) in enumerate(thresholds):
@@ -151,7 +151,7 @@ cdef class Bisection:
 
     def _counts(self, answer):
         """Return counts centred at the quantile; refine the number of complete records."""
-        cdef cnp.ndarray counts = contiguous((<tuple>answer)[0])
+        cdef cnp.ndarray counts = doubles((<tuple>answer)[0])
         cdef const double *count = <const double *>cnp.PyArray_DATA(counts)
         cdef Py_ssize_t i, m = cnp.PyArray_SIZE(counts) - 1
         cdef double above = self._refined(answer, m, count)
@@ -213,7 +213,7 @@ cdef class Bisection:
         if indicators:
             self.shares = (<tuple>answer)[0][m:, 0, 1] / complete
             self.share_noise = noise / complete
-        cdef cnp.ndarray cells = contiguous((<tuple>answer)[0])
+        cdef cnp.ndarray cells = doubles((<tuple>answer)[0])
         cdef dict found = {}
         for i in range(m):
             quantile = self._quantiles[measured[i]]

@@ -116,7 +116,7 @@ cdef class ColumnQuestions:
         cdef double *centre = <double *>cnp.PyArray_DATA(<cnp.ndarray>places)
         cdef double *near = <double *>cnp.PyArray_DATA(<cnp.ndarray>far)
         cdef int64_t *side = <int64_t *>cnp.PyArray_DATA(<cnp.ndarray>sides)
-        cdef cnp.ndarray at = contiguous(centres), distance = contiguous(nearest)
+        cdef cnp.ndarray at = doubles(centres), distance = doubles(nearest)
         cdef Py_ssize_t i, column
         for i in range(self.n_columns):
             near[i], side[i] = INFINITY, SIDE  # nothing of this column
@@ -158,7 +158,7 @@ cdef object on_both_sides(released, tuple octaves):
     shape[0], shape[1], shape[2] = len(octaves), 2, SIDE
     histograms = cnp.PyArray_ZEROS(3, shape, cnp.NPY_DOUBLE, 0)
     cdef double *to = <double *>cnp.PyArray_DATA(<cnp.ndarray>histograms)
-    cdef cnp.ndarray array = contiguous(released)
+    cdef cnp.ndarray array = doubles(released)
     cdef const double *cell = <const double *>cnp.PyArray_DATA(array)
     cdef Py_ssize_t k, side
     for k in octaves:

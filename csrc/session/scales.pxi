@@ -20,6 +20,14 @@ def connect_scales(scale, double single_sds, double neighbour_sds, double cell_m
     CELL_MEAN, SMALLEST, LARGEST = cell_mean, smallest, largest
 
 
+cdef inline object doubles(object array):
+    """Return numbers as C lays out doubles: mostly the array itself."""
+    if (cnp.PyArray_CheckExact(array) and cnp.PyArray_TYPE(<cnp.ndarray>array) == cnp.NPY_DOUBLE
+            and cnp.PyArray_ISCARRAY_RO(<cnp.ndarray>array)):
+        return array
+    return contiguous(array)
+
+
 cdef inline double larger(double a, double b) noexcept nogil:
     return a if a > b else b
 
@@ -47,7 +55,7 @@ cdef class DistanceHistogram:
 
     def __init__(self, double centre, double nearest, Py_ssize_t octaves, cells, double noise):
         self.centre, self.nearest, self.octaves, self.noise = centre, nearest, octaves, noise
-        copied = contiguous(cells)
+        copied = doubles(cells)
         if not (0 < octaves <= SIDE and cnp.PyArray_SIZE(<cnp.ndarray>copied) == 2 * SIDE):
             raise ValueError("a histogram has two sides of as many cells")
         memcpy(self.cells, cnp.PyArray_DATA(<cnp.ndarray>copied), sizeof(self.cells))
