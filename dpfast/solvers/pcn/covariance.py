@@ -11,6 +11,7 @@ from dpfast.kernels import decisions
 from dpfast.kernels.linalg import floor_eigenvalues
 from dpfast.solvers.pcn.clipping import ASYMMETRY, clipped_in_rare_direction
 from dpfast.solvers.pcn.local import LocalCurvature, LocalWhitening
+from dpfast.solvers.pcn.many_columns import MANY, shrink_within_noise
 from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.rounds import Run
 from dpfast.solvers.pcn.score_norms import ScoreClipping
@@ -38,6 +39,9 @@ def score_covariance(
     if not solution.meat:
         return np.zeros((p, p)), 0.0
     mean, noise = solution.meat
+    if p >= MANY:
+        typical = max(float(np.median(mean.diagonal())), 0.0)
+        mean, noise = shrink_within_noise(mean, noise, typical * np.eye(p))
     variances, vectors, average, missing = decisions.score_variances(mean)
     removed = _removed_variance(run, local, whitening, exponent, clipping, average, missing)
     meat = with_removed_variance(variances, vectors, removed, run.setting.clips_one_side)

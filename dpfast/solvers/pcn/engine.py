@@ -171,7 +171,7 @@ def stopping_rule(
     excess = norms.mean_excess(whitening.radius, exponent) / local.unit**2
     return StoppingRule(
         math.sqrt(p / local.rows.n)
-        + 0.5 * whitening.floor / max(float(whitening.values[0]), TINY)
+        + 0.5 * whitening.relative_error
         + excess
         + run.allocation.small_sample_factor(),  # in small samples long rows are not detected
         0.5 * norms.mean_of_squares() / (local.unit * (p * local.typical) ** 0.5 * local.at.scale)

@@ -17,6 +17,7 @@ from dpfast.solvers.pcn.curvature import (
 )
 from dpfast.solvers.pcn.histogram import FINE, NormHistogram, bin_edges, released_norms
 from dpfast.solvers.pcn.initial import InitialEstimate
+from dpfast.solvers.pcn.many_columns import MANY
 from dpfast.solvers.pcn.plan import GRAM_NOISE, TINY, Budgets
 from dpfast.solvers.pcn.precondition import precondition
 from dpfast.solvers.pcn.rounds import Pilot, Run, broadened, clipped_round
@@ -134,6 +135,8 @@ class LocalWhitening(NamedTuple):
     radius: float
     density_factor: float
     records_detected: bool
+    #: Noise that is left, in the least eigenvalue.
+    relative_error: float
 
     @property
     def known(self) -> Array:
@@ -152,12 +155,14 @@ def first_preconditioner(
     first = initial.whitening
     if run.max_rounds or first is None or initial.is_repeated or initial.later:
         return None
-    noise, largest = first.floor / max(float(first.values[0]), TINY), float(first.values[-1])
+    least, largest = max(float(first.values[0]), TINY), float(first.values[-1])
     radius = initial.radius / max(largest, TINY) ** 0.5  # a row within it was within the first
+    noise = max(first.floor, 0.5 * first.edge) / least  # half of the edge is seen beyond it
     if noise > MAX_FIRST_NOISE or local.norms.mean_excess(radius, 0.0) > MAX_FIRST_EXCESS:
         return None
-    unit, ones, noises = decisions.white(first.values, first.floor)
-    return LocalWhitening(unit, unit, ones, noise, noises, radius, 1.0, True)
+    unit, ones, noises = decisions.white(first.values, first.edge)
+    floor, error = first.floor / least, first.relative_error
+    return LocalWhitening(unit, unit, ones, floor, noises, radius, 1.0, True, error)
 
 
 def local_preconditioner(run: Run, local: LocalCurvature) -> LocalWhitening:
@@ -165,7 +170,10 @@ def local_preconditioner(run: Run, local: LocalCurvature) -> LocalWhitening:
     max_norm, unit = local.max_norm, local.unit
     # the largest eigenvalue of the noise is twice its effect on a direction
     noise = 0.5 * GRAM_NOISE / max_norm**2
-    radius = min(max_norm, local.norms.choose_weight_radius(local.at.theta.size, unit**2, noise))
+    p = local.at.theta.size
+    radius = local.norms.choose_weight_radius(p, unit**2, noise)
+    if p < MANY:  # below the length of most rows, a radius loses as much as its noise is less
+        radius = min(max_norm, radius)
     factor = local.broadening
     if factor > 1.0:  # the density of the narrow window, in every direction of the wide one
         counts = run.few_rows.norm_histogram(
@@ -183,4 +191,5 @@ def local_preconditioner(run: Run, local: LocalCurvature) -> LocalWhitening:
         radius,
         factor,
         whitening.shows_records,
+        whitening.relative_error,
     )

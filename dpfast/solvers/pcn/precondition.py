@@ -12,7 +12,8 @@ from dpfast.curator import Answer
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.kernels import decisions
 from dpfast.solvers.pcn.curvature import GaussianCurvature
-from dpfast.solvers.pcn.plan import CHECK, MAX_WHITENINGS, WHITENING, Budgets
+from dpfast.solvers.pcn.many_columns import MANY, shrink_within_noise
+from dpfast.solvers.pcn.plan import CHECK, MAX_WHITENINGS, TINY, WHITENING, Budgets
 
 Array = NDArray[np.float64]
 
@@ -26,6 +27,10 @@ MAX_FIRST_FLOOR = 0.2
 #: Largest mean square of the rows' coordinates after whitening, in those of standardised columns:
 #: roundings of columns that are equal are far below its inverse.
 MAX_GAIN = 1e12
+
+#: Part of the median eigenvalue of many columns above which one is clear, whatever the noise: that
+#: of the others is not floored.
+CLEAR_PART = 0.5
 
 #: Smallest eigenvalue of whitened rows, shortened to the root of p, in the median one.  It is near
 #: 1 for normal rows, .5 beside lognormal ones, and .1 where a hundredth of the records determines a
@@ -46,6 +51,18 @@ class Preconditioner(NamedTuple):
     #: Noise of an entry of the matrix, and its trace.
     noise: float = 0.0
     trace: float = math.inf
+    #: Largest eigenvalue of the noise that is left, if that is below the floor.
+    left: float = math.inf
+
+    @property
+    def edge(self) -> float:
+        """Largest eigenvalue of the noise."""
+        return math.sqrt(2.0 * self.values.size) * self.noise
+
+    @property
+    def relative_error(self) -> float:
+        """Noise that is left, in the least eigenvalue."""
+        return min(self.floor, self.left) / max(float(self.values[0]), TINY)
 
     @property
     def unclear(self) -> NDArray[np.bool_]:
@@ -60,7 +77,7 @@ class Preconditioner(NamedTuple):
     @property
     def shows_records(self) -> bool:
         """Flag: the mean squared norm of rows is above its noise."""
-        return self.trace >= DETECTED_SDS * self.floor
+        return self.trace >= DETECTED_SDS * self.edge
 
     def after(self, earlier: Preconditioner) -> Preconditioner:
         """Compose with the whitening of the rows that this one whitens."""
@@ -98,7 +115,7 @@ def repeated_whitening(
     so long that their scores determine the clipping norm of every record.
     """
     first = precondition(gram)
-    if first.floor >= MAX_FIRST_FLOOR or first.is_clear:
+    if first.edge >= MAX_FIRST_FLOOR or first.is_clear:
         return RepeatedWhitening(first)
     later_radius = max(typical_radius, radius * WHITENING**0.25)  # with the same noise
     whitening, n_more = first, 0
@@ -127,7 +144,21 @@ def precondition(
 
     The matrix is shrunk to the Hessian that is expected, by the noise's part in their squared
     distance (James and Stein 1961).  Otherwise an eigenvalue within noise is as expected, if that
-    is smaller.
+    is smaller.  That of many columns is shrunk to its diagonal, whose noise is small beside that of
+    eigenvalues.
     """
     value, noise, _ = gram
+    if len(value) >= MANY:
+        return _of_many(value / times, noise / times, expected)
     return Preconditioner(*decisions.precondition(value, noise, expected, times, shrinks))
+
+
+def _of_many(gram: Array, noise: float, expected: GaussianCurvature | None) -> Preconditioner:
+    """Compute a preconditioner of a Gram of many columns, shrunk within its noise."""
+    target = np.maximum(gram.diagonal(), noise)
+    shrunken, noise_left = shrink_within_noise(gram, noise, np.diag(target))
+    unit = math.sqrt(2.0 * len(gram))
+    clear = CLEAR_PART * float(np.median(target)) / unit
+    floor = max(noise_left, min(noise, clear))
+    found = decisions.precondition(shrunken, floor, expected)
+    return Preconditioner(*found[:4], noise, float(gram.trace()), unit * noise_left)

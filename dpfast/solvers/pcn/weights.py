@@ -17,9 +17,10 @@ from dpfast.solvers.pcn.histogram import FINE, NormHistogram, released_norms
 from dpfast.solvers.pcn.local import LocalCurvature, LocalWhitening
 from dpfast.solvers.pcn.rounds import Run
 
-#: Smallest eigenvalue of the second Gram without weights.  Eigenvalues are about 1 where rows
-#: longer than the radius do not matter.  Below, almost only long rows determine a direction, and
-#: unweighted steps would diverge for all coefficients because of one column of mostly zeros.
+#: Smallest eigenvalue of the second Gram without weights; of many columns, without its noise.
+#: Eigenvalues are about 1 where rows longer than the radius do not matter.  Below, almost only long
+#: rows determine a direction, and unweighted steps would diverge for all coefficients because of
+#: one column of mostly zeros.
 MIN_EIGENVALUE = 0.35
 
 
