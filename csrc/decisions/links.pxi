@@ -63,8 +63,7 @@ def mean_response(int link, double level, double spread, double largest, nodes, 
 
 
 def design_curvature(theta, intercept, double mean, double spread, int link, double largest,
-                     double constant, nodes, masses, double min_condition, double smallest,
-                     double highest):
+                     double constant):
     """Average curvatures over normal predictors: across the slopes, and along them.
 
     Parameters
@@ -85,23 +84,31 @@ def design_curvature(theta, intercept, double mean, double spread, int link, dou
     """
     cdef list copies = []
     cdef cnp.ndarray whole = _float_array(theta, "theta")
-    cdef Py_ssize_t p = len(whole), size = len(nodes)
-    cdef const double *node = _of(nodes, size, copies)
-    cdef const double *mass = _of(masses, size, copies)
+    cdef Py_ssize_t p = len(whole)
     cdef const double *one = NULL if intercept is None else _of(intercept, p, copies)
     cdef cnp.ndarray slopes = _new_vector(p)
+    cdef Expected found
+    found.slopes = _data(slopes)
+    _design_curvature(_data(whole), one, p, mean, spread, link, largest, constant, &found)
+    return slopes, found.variance, found.across, found.along
+
+
+cdef void _design_curvature(const double *theta, const double *one, Py_ssize_t p, double mean,
+                            double spread, int link, double largest, double constant,
+                            Expected *found) noexcept nogil:
+    """Fill the expected curvature at coefficients."""
     cdef double variance, across = constant, along = constant
-    mean += _split(_data(whole), one, p, _data(slopes), &variance)
+    mean += _split(theta, one, p, found.slopes, &variance)
     if link == LOGISTIC or link == POISSON or link == GAMMA or link == PROBIT:
-        _normal_curvatures(link, largest, mean, sqrt(variance + spread * spread), node, mass, size,
-                           &across, &along)
-    across = _bounded(across, smallest, highest)
+        _normal_curvatures(link, largest, mean, sqrt(variance + spread * spread), NODES, MASSES,
+                           N_NODES, &across, &along)
+    across = _bounded(across, MIN_CURVATURE, MAX_CURVATURE)
     if spread != 0.0:  # offsets go with no slope
         along = across + variance / _larger(variance + spread * spread, TINY) * (along - across)
+    found.variance, found.across, found.along = TINY, across, across
     if variance > TINY:
-        along = _larger(_smaller(along, highest), min_condition * across)
-        return slopes, variance, across, along
-    return slopes, TINY, across, across
+        found.variance = variance
+        found.along = _larger(_smaller(along, MAX_CURVATURE), MIN_CONDITION * across)
 
 
 cdef void _normal_curvatures(int link, double largest, double mean, double spread,

@@ -16,89 +16,74 @@ def length(vector):
     return sqrt(_dot(_data(given), _data(given), p))
 
 
-def inverse_variance_weights(answers, curvature, curvatures):
-    """Weight scores by the inverse variance of their noise and of their curvature's change."""
-    cdef list copies = []
-    cdef Py_ssize_t size = len(answers), p, k, i
-    cdef cnp.ndarray last = _float_array(answers[size - 1][0], "theta")
-    cdef cnp.ndarray start, weights = _new_vector(size)
-    cdef const double *here = _data(last)
-    cdef const double *there
-    cdef const double *known = NULL
-    cdef double *weight = _data(weights)
-    cdef double change, total = 0.0, level, along, last_level = 1.0, last_along = 1.0, noise
-    p = len(last)
-    if curvature is not None:
-        start = _square(curvature, "curvature")
-        known = _of(start, p * p, copies)
-    if len(curvatures):
-        last_level, last_along = curvatures[len(curvatures) - 1][2:4]
-    cdef cnp.ndarray room = _new_vector(2 * p)
-    cdef double *memory = _data(room)
+cdef void _inverse_variance_weights(const double *points, const double *noises,
+                                    const Expected *expected, Py_ssize_t size,
+                                    const double *curvature, Py_ssize_t p, double *memory,
+                                    double *weight) noexcept nogil:
+    """Weight scores by the inverse variance of their noise and of their curvature's change.
+
+    The curvature is the identity, and the expected ones are all the same, if they are NULL;
+    `memory` has 2 p numbers.
+    """
+    cdef const double *here = points + (size - 1) * p
+    cdef const Expected *last = expected + size - 1
+    cdef double change, total = 0.0
+    cdef Py_ssize_t i, k
     for k in range(size):
-        noise = answers[k][2]
-        weight[k] = noise * noise
-        if k + 1 < <Py_ssize_t> len(curvatures):
-            there = _of(answers[k][0], p, copies)
-            level, along = curvatures[k][2], curvatures[k][3]
-            change = _larger(fabs(level / last_level - 1.0), fabs(along / last_along - 1.0))
+        weight[k] = noises[k] * noises[k]
+        if expected != NULL and k + 1 < size:
+            change = _larger(fabs(expected[k].across / last.across - 1.0),
+                             fabs(expected[k].along / last.along - 1.0))
             for i in range(p):
-                memory[i] = here[i] - there[i]
+                memory[i] = here[i] - points[k * p + i]
             for i in range(p):
-                memory[p + i] = memory[i] if known == NULL else _dot(known + i * p, memory, p)
+                memory[p + i] = memory[i]
+                if curvature != NULL:
+                    memory[p + i] = _dot(curvature + i * p, memory, p)
             weight[k] += 0.25 * change * change * _dot(memory + p, memory + p, p)
     for k in range(size):
         weight[k] = 1.0 / weight[k]
         total += weight[k]
     for k in range(size):
         weight[k] /= total
-    return weights
 
 
-def averaged_newton_point(answers, weights, curvature, bound):
-    """Average the Newton steps from the points where scores were released."""
-    cdef list copies = []
-    cdef Py_ssize_t size = len(answers), p = len(answers[size - 1][0]), k, i
-    cdef const double *weight = NULL if weights is None else _of(weights, size, copies)
-    cdef cnp.ndarray start, out = _new_vector(p)
-    cdef const double *entry
-    cdef const double *columns
-    cdef const double *share
-    cdef double *point = _data(out)
+cdef int _averaged_newton_point(const double *points, const double *scores, const double *weight,
+                                Py_ssize_t size, const double *curvature, const double *columns,
+                                const double *share, Py_ssize_t p, double *memory,
+                                double *point) noexcept nogil:
+    """Average the Newton steps from the points where scores were released.
+
+    The last one counts alone without weights.  With the columns of a bound and its shares these
+    are the curvature.  Returns the status of `solve_in_place`; `memory` has 2 p + p*p numbers.
+    """
+    cdef double *average = memory
+    cdef double *inner = memory + p
     cdef double part
     cdef int status = 0
-    cdef cnp.ndarray room = _new_vector(2 * p + p * p)
-    cdef double *memory = _data(room)
-    cdef double *scores = memory
-    cdef double *inner = memory + p
+    cdef Py_ssize_t i, k
     memset(point, 0, p * sizeof(double))
-    memset(scores, 0, p * sizeof(double))
+    memset(average, 0, p * sizeof(double))
     for k in range(0 if weight != NULL else size - 1, size):
         part = 1.0 if weight == NULL else weight[k]
-        entry = _of(answers[k][0], p, copies)
         for i in range(p):
-            point[i] += part * entry[i]
-        entry = _of(answers[k][1], p, copies)
-        for i in range(p):
-            scores[i] += part * entry[i]
-    if bound is not None:
-        columns, share = _of(bound[0], p * p, copies), _of(bound[1], p, copies)
+            point[i] += part * points[k * p + i]
+            average[i] += part * scores[k * p + i]
+    if columns != NULL:
         memset(inner, 0, p * sizeof(double))
         for i in range(p):
             for k in range(p):
-                inner[k] += columns[i * p + k] * scores[i]
+                inner[k] += columns[i * p + k] * average[i]
         for k in range(p):
             inner[k] /= share[k]
         for i in range(p):
-            scores[i] = _dot(columns + i * p, inner, p)
-    elif curvature is not None:
-        start = _square(curvature, "curvature")
-        memcpy(memory + 2 * p, _of(start, p * p, copies), p * p * sizeof(double))
-        status = solve_in_place(memory + 2 * p, p, scores)
+            average[i] = _dot(columns + i * p, inner, p)
+    elif curvature != NULL:
+        memcpy(memory + 2 * p, curvature, p * p * sizeof(double))
+        status = solve_in_place(memory + 2 * p, p, average)
     for i in range(p):
-        point[i] += scores[i]
-    _check_solved(status)
-    return out
+        point[i] += average[i]
+    return status
 
 
 cdef int _check_solved(int status) except -1:
@@ -108,74 +93,135 @@ cdef int _check_solved(int status) except -1:
     return 0
 
 
-def solve_after(curvature, step, transported):
-    """Solve with a transported curvature for the change that a curvature expects of a step."""
-    cdef list copies = []
-    cdef Py_ssize_t p = len(step), i
-    cdef const double *move = _of(step, p, copies)
-    cdef cnp.ndarray known, there = _square(transported, "transported"), out = _new_vector(p)
-    cdef cnp.ndarray room = _new_vector(p * p)
-    cdef double *memory = _data(room)
-    memcpy(_data(out), move, p * sizeof(double))
-    if curvature is not None:
-        known = _square(curvature, "curvature")
+cdef int _solve_after(const double *curvature, const double *there, Py_ssize_t p, double *memory,
+                      double *step) noexcept nogil:
+    """Replace a step by one with another curvature; `memory` has p + p*p numbers.
+
+    Its right-hand side is the change that the curvature here, the identity if it is NULL, expects.
+    Returns the status of `solve_in_place`.
+    """
+    cdef Py_ssize_t i
+    if curvature != NULL:
+        memcpy(memory, step, p * sizeof(double))
         for i in range(p):
-            _data(out)[i] = _dot(_of(known, p * p, copies) + i * p, move, p)
-    memcpy(memory, _of(there, p * p, copies), p * p * sizeof(double))
-    cdef int status = solve_in_place(memory, p, _data(out))
-    _check_solved(status)
-    return out
+            step[i] = _dot(curvature + i * p, memory, p)
+    memcpy(memory + p, there, p * p * sizeof(double))
+    return solve_in_place(memory + p, p, step)
 
 
-def cutting_plane(step, scores, double part_of_way, double signal_sds):
-    """Shorten a step that crosses a cutting plane of an earlier score."""
-    cdef list copies = []
-    cdef Py_ssize_t p = len(step), size = len(scores), k, i
-    cdef const double *move = _of(step, p, copies)
-    cdef const double *here = _of(scores[size - 1][0], p, copies)
+cdef double _cutting_plane(const double *step, const double *points, const double *scores,
+                           const double *noises, Py_ssize_t size, Py_ssize_t p) noexcept nogil:
+    """Return the part of a step from the last point up to the cutting planes of earlier scores."""
+    cdef const double *here = points + (size - 1) * p
     cdef const double *there
     cdef const double *score
-    cdef double part = 1.0, slope, to_plane, distance, noise
+    cdef double part = 1.0, slope, to_plane, distance
+    cdef Py_ssize_t i, k
     for k in range(size - 1):
-        theta, earlier, noise = scores[k]
-        score = _of(earlier, p, copies)
-        slope = -_dot(score, move, p)
+        score = scores + k * p
+        slope = -_dot(score, step, p)
         if not slope > 0.0:
             continue
-        there, to_plane, distance = _of(theta, p, copies), 0.0, 0.0
+        there, to_plane, distance = points + k * p, 0.0, 0.0
         for i in range(p):
             to_plane += score[i] * (here[i] - there[i])
             distance += (here[i] - there[i]) * (here[i] - there[i])
-        if (slope > part_of_way * to_plane and to_plane > 0.0
-                and to_plane > signal_sds * noise * sqrt(distance)):
+        if (slope > CUTTING_PLANE_PART * to_plane and to_plane > 0.0
+                and to_plane > SIGNAL_SDS * noises[k] * sqrt(distance)):
             part = _smaller(part, 0.5 * to_plane / slope)
     return part
 
 
-def moved_mean(scores):
-    """Average the scores after the first by inverse-variance weights, and its noise's variance.
+def cutting_plane(step, scores):
+    """Shorten a step that crosses a cutting plane of an earlier score."""
+    cdef list copies = []
+    cdef Py_ssize_t p = len(step), size = len(scores), k
+    cdef cnp.ndarray room = _new_vector((2 * p + 1) * size)
+    cdef double *points = _data(room)
+    cdef double *values = points + size * p
+    cdef double *noises = values + size * p
+    for k in range(size):
+        theta, score, noise = scores[k]
+        memcpy(points + k * p, _of(theta, p, copies), p * sizeof(double))
+        memcpy(values + k * p, _of(score, p, copies), p * sizeof(double))
+        noises[k] = noise
+    return _cutting_plane(_of(step, p, copies), points, values, noises, size, p)
+
+
+cdef double _trust_region(double length, double variance) noexcept nogil:
+    """Return the factor that keeps a step of this length in its trust region."""
+    cdef double longest = _larger(0.5 * sqrt(variance), TRUST_REGION)
+    return _smaller(longest / _larger(TINY, length), 1.0)
+
+
+def trust_region(step, double variance):
+    """Return the factor that keeps a step in its trust region."""
+    return _trust_region(length(step), variance)
+
+
+cdef struct StoppingRule:
+    double whitening_error, curvature_change, score_mean_square
+
+
+cdef StoppingRule _stopping_rule(given) except *:
+    cdef StoppingRule rule
+    rule.whitening_error, rule.curvature_change, rule.score_mean_square = given
+    return rule
+
+
+cdef bint _has_converged(StoppingRule rule, double square, double error, bint has_before,
+                         double square_before, double error_before, double mu, double later,
+                         bint averages, Py_ssize_t p, double n) noexcept nogil:
+    """Return whether one further step, with all of the rest, is as good as several.
+
+    Squared norms of the score here and before are without their noise's part, which is the error.
+    ``mu`` is that of this score, which counts in averages or not, and ``later`` that of the others.
+    """
+    cdef double length = sqrt(square), total_mu = hypot(averages * mu, later)
+    cdef double rate, explained, share, averaged_error, error_left, noise
+    rate = rule.whitening_error + rule.curvature_change * length
+    if has_before:
+        explained = error_before * (1.0 + SIGNAL_SDS * sqrt(2.0 / p))
+        if square > explained:
+            rate = _larger(sqrt((square - explained) / _larger(TINY, square_before)), rate)
+    share = (averages * mu / total_mu) * (averages * mu / total_mu)
+    averaged_error = rate * hypot(rate * length, sqrt(error))
+    error_left = share * rate * length + (1.0 - share) * averaged_error
+    noise = sqrt(error) * mu / total_mu
+    return error_left <= hypot(SLIGHT * noise, OF_SAMPLING * sqrt(rule.score_mean_square / n))
+
+
+def has_converged(rule, step, before, mus, bint averages, double n):
+    """Return whether one further step, with all of the rest, is as good as several."""
+    cdef double square, error, square_before = 0.0, error_before = 0.0, later = 0.0, mu
+    for mu in mus[1:]:
+        later = hypot(later, mu)
+    square, error = squared_norm(step[1], step[2])
+    if before is not None:
+        square_before, error_before = before
+    return _has_converged(_stopping_rule(rule), square, error, before is not None, square_before,
+                          error_before, mus[0], later, averages, len(step[1]), n)
+
+
+cdef double _moved_mean(const double *scores, const double *noises, Py_ssize_t size, Py_ssize_t p,
+                        double *memory, double *mean) noexcept nogil:
+    """Average the scores after the first by inverse-variance weights; return its noise's variance.
 
     Each score was released after a step to the average of the Newton points before it, so that it
-    holds the noise of these, too.
+    holds the noise of these, too.  `memory` has twice as many numbers as there are scores.
     """
-    cdef list copies = []
-    cdef Py_ssize_t size = len(scores), p = len(scores[0][1]), i, k
-    cdef cnp.ndarray out = _new_vector(p), room = _new_vector(2 * size)
-    cdef double *precision = _data(room)
+    cdef double *precision = memory
     cdef double *part = precision + size  # of each score's noise in the mean
-    cdef double *mean = _data(out)
-    cdef const double *score
-    cdef double later = 0.0, cumulative = 0.0, variance = 0.0, noise, weight
+    cdef double later = 0.0, cumulative = 0.0, variance = 0.0, weight
+    cdef Py_ssize_t i, k
     for k in range(size):
-        noise = scores[k][2]
-        precision[k] = 1.0 / (noise * noise)
+        precision[k] = 1.0 / (noises[k] * noises[k])
         later += precision[k] if k else 0.0
     memset(mean, 0, p * sizeof(double))
     for k in range(size):
         part[k] = precision[k] / later if k else 0.0
-        score = _of(scores[k][1], p, copies)
         for i in range(p):
-            mean[i] += part[k] * score[i]
+            mean[i] += part[k] * scores[k * p + i]
     for k in range(1, size):
         cumulative += precision[k - 1]
         weight = precision[k] / later
@@ -183,10 +229,10 @@ def moved_mean(scores):
             part[i] -= weight * precision[i] / cumulative
     for k in range(size):
         variance += part[k] * part[k] / precision[k]
-    return out, variance
+    return variance
 
 
-def chi_squared_tail(Py_ssize_t degrees, double statistic):
+cpdef double chi_squared_tail(Py_ssize_t degrees, double statistic) noexcept nogil:
     """Compute the probability that a chi-squared variable exceeds a statistic.
 
     The sum of Poisson probabilities for whole halves of the degrees of freedom, and the same from

@@ -96,6 +96,24 @@ cdef void multiply(const double *A, const double *B, Py_ssize_t p, double *out) 
     _product(A, B, p, out)
 
 
+cdef void multiply_by_blas(const double *A, const double *B, Py_ssize_t p,
+                           double *out) noexcept nogil:
+    cdef int n = <int> p
+    cdef double one = 1.0, zero = 0.0
+    dgemm(b"N", b"N", &n, &n, &n, &one, <double *> B, &n, <double *> A, &n, &zero, out, &n)
+
+
+cdef int solve_rows(const double *A, Py_ssize_t p, double *rows, double *memory) noexcept nogil:
+    cdef int n = <int> p, info = 0
+    cdef int *pivots = <int *> (memory + p * p)
+    cdef Py_ssize_t i, j
+    for i in range(p):  # BLAS sees the transpose
+        for j in range(p):
+            memory[j * p + i] = A[i * p + j]
+    dgesv(&n, &n, memory, &n, pivots, rows, &n, &info)
+    return info > 0
+
+
 cdef void congruent(const double *A, const double *S, Py_ssize_t p, double *scratch,
                     double *out) noexcept nogil:
     _congruence(A, S, p, scratch, out)

@@ -4,6 +4,11 @@ from typing import Any
 from numpy import float64
 from numpy.typing import NDArray
 
+from dpfast.solvers.pcn.curvature import CurvatureModel
+from dpfast.solvers.pcn.scores import NoisyScore, Problem
+from dpfast.solvers.pcn.steps import NewtonSolution
+from dpfast.solvers.pcn.stopping import StoppingRule
+
 _Array = NDArray[float64]
 _Curvature = tuple[_Array, float, float, float]
 
@@ -63,6 +68,46 @@ class NormHistogram:
 
 def bin_edges(per_octave: int) -> _Array: ...
 def cell_edges(per_octave: int, unit: float) -> _Array: ...
+def connect_curvatures(
+    nodes: _Array,
+    masses: _Array,
+    update_sds: float,
+    min_condition: float,
+    smallest: float,
+    largest: float,
+) -> None: ...
+def connect_limits(signal_sds: float, cutting_plane_part: float, trust_region: float) -> None: ...
+def connect_steps(
+    solution: type[NewtonSolution],
+    score: type[NoisyScore],
+    max_steps: int,
+    many: int,
+    meats: int,
+    min_variation: float,
+    false_alarm: float,
+    slight: float,
+    of_sampling: float,
+) -> None: ...
+
+class AveragedNewton:
+    def __init__(
+        self,
+        problem: Problem,
+        start: _Array,
+        bound: float,
+        stopping_rule: StoppingRule,
+        model: CurvatureModel | None,
+        inference: bool,
+        updates: bool = True,
+    ) -> None: ...
+    def solve(
+        self,
+        mus: tuple[float, ...],
+        report: Callable[[_Array, int], None],
+        last_score: NoisyScore | None = None,
+        first_score: NoisyScore | None = None,
+    ) -> NewtonSolution: ...
+
 def choose_clipping_norm(
     scores: NormHistogram,
     noise: float,
@@ -121,40 +166,31 @@ def design_curvature(
     link: int,
     largest: float,
     constant: float,
-    nodes: _Array,
-    masses: _Array,
-    min_condition: float,
-    smallest: float,
-    highest: float,
 ) -> _Curvature: ...
 def design_hessian(slopes: _Array, variance: float, across: float, along: float) -> _Array: ...
-def transport(
-    whiten: _Array, back: _Array, curvature: _Array | None, was: _Curvature, here: _Curvature
-) -> _Array: ...
 def bfgs_update(
-    curvature: _Array | None,
-    step_from: _Array,
-    step_to: _Array,
-    score_from: _Array,
-    score_to: _Array,
-    doubt_sds: float,
-    noise_from: float,
-    noise_to: float,
-    min_condition: float,
+    curvature: _Array | None, before: NoisyScore, here: NoisyScore
 ) -> _Array | None: ...
 def relative_variances(curvature: _Array, meat: _Array) -> tuple[_Array, _Array, float]: ...
+def excess_variation(
+    curvature: _Array | None, meat: _Array, noise: float, most: float
+) -> tuple[float, _Array] | None: ...
 def information_bound(
     known: _Array,
     meat: _Array,
     noise: float,
     factor: float,
     undetermined: Any,
-    of_step: bool,
-    min_variation: float,
+    of_step: bool = False,
 ) -> tuple[_Array, _Array, _Array, float, float]: ...
 def apply_information_bound(
-    curvature: _Array, columns: _Array, shares: _Array, minima: _Array
-) -> tuple[_Array, _Array]: ...
+    curvature: _Array,
+    columns: _Array,
+    shares: _Array,
+    values: _Array,
+    doubt: float,
+    reference: float,
+) -> tuple[_Array, _Array, int]: ...
 def squared_norm(score: _Array, noise: float) -> tuple[float, float]: ...
 def length(vector: _Array) -> float: ...
 def inverse_variance_weights(
@@ -167,19 +203,50 @@ def averaged_newton_point(
     bound: Sequence[Any] | None,
 ) -> _Array: ...
 def solve_after(curvature: _Array | None, step: _Array, transported: _Array) -> _Array: ...
-def cutting_plane(
-    step: _Array, scores: Sequence[Any], part_of_way: float, signal_sds: float
-) -> float: ...
+def cutting_plane(step: _Array, scores: Sequence[NoisyScore]) -> float: ...
+def trust_region(step: _Array, variance: float) -> float: ...
+def has_converged(
+    rule: StoppingRule,
+    step: NoisyScore,
+    before: tuple[float, float] | None,
+    mus: tuple[float, ...],
+    averages: bool,
+    n: float,
+) -> bool: ...
+def scale_of_cells(
+    cells: _Array,
+    noise: float,
+    centre: float,
+    nearest: float,
+    complete: float,
+    single_sds: float,
+    neighbour_sds: float,
+    cell_mean: float,
+    smallest: float,
+    largest: float,
+) -> tuple[float, float, float, float] | None: ...
 def chi_squared_tail(degrees: int, statistic: float) -> float: ...
 def indicators(
     moments: _Array, natural: _Array, tolerance: float
 ) -> tuple[list[int], list[float], float]: ...
-def moved_mean(scores: Sequence[Any]) -> tuple[_Array, float]: ...
 def score_variances(mean: _Array) -> tuple[_Array, _Array, float, float]: ...
 def with_removed_variance(
     variances: _Array, vectors: _Array, removed: float, one_sided: bool
 ) -> _Array: ...
-def slope_moments(theta: _Array, intercept: _Array | None) -> tuple[float, float, float]: ...
+def slope_signal(theta: _Array, intercept: _Array | None) -> float: ...
+def predictor_moments(
+    theta: _Array, intercept: _Array | None, unmapping: _Array
+) -> tuple[float, float]: ...
+def step_coordinates(
+    theta: _Array,
+    root: _Array | None,
+    mapping: _Array,
+    unmapping: _Array,
+    unwhiten: _Array,
+    intercept: _Array | None,
+) -> tuple[_Array, _Array, _Array, _Array, _Array | None, _Array]: ...
+def known_part(values: _Array, noise: float | _Array, floor: float) -> _Array: ...
+def count_hidden(known: _Array, values: _Array, floor: float) -> int: ...
 def bias_variance(
     known: _Array,
     noises: Sequence[float],

@@ -24,3 +24,11 @@ cdef double inner(const double *a, const double *b, Py_ssize_t p, Py_ssize_t ste
 # `out = A x`, or `A' x`, which does not overlap with x.
 cdef void apply(const double *A, bint transposed, const double *x, Py_ssize_t p,
                 double *out) noexcept nogil
+
+# `out = A B` of square matrices, likewise.
+cdef void multiply_by_blas(const double *A, const double *B, Py_ssize_t p,
+                           double *out) noexcept nogil
+
+# Solves `A x = b` by LAPACK for p right-hand sides, the rows of a matrix, which the solutions
+# replace; `memory` has p * p + p numbers.  Returns 0, or 1 where A is exactly singular.
+cdef int solve_rows(const double *A, Py_ssize_t p, double *rows, double *memory) noexcept nogil

@@ -94,12 +94,6 @@ def _removed_variance(
     return removed
 
 
-def slope_signal(theta: Array, intercept: Array | None) -> float:
-    """Return the squared norm of whitened coefficients without their part in the intercept."""
-    _, signal, _ = decisions.slope_moments(theta, intercept)
-    return signal
-
-
 def bias_variance(
     known: Array,
     noises: list[float],

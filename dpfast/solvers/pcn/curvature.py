@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from dpfast.curator.preconditioned import Linearization
 from dpfast.kernels import decisions
 from dpfast.models.losses import MASSES, NODES
-from dpfast.solvers.pcn.scores import NoisyScore
-from dpfast.solvers.pcn.search import trust_region
 
 Array = NDArray[np.float64]
 
@@ -61,28 +59,20 @@ def gaussian_design_curvature(
     loss = at.loss
     constant = 0.0 if loss.link != "identity" else float(loss._expected_curvature(ZERO)[0])
     curvature: GaussianCurvature = decisions.design_curvature(
-        at.theta, intercept, mean, spread, loss.code, loss.largest_mean, constant, NODES, MASSES,
-        MIN_CONDITION, MIN_CURVATURE, MAX_CURVATURE,
-    )  # fmt: skip
+        at.theta, intercept, mean, spread, loss.code, loss.largest_mean, constant
+    )
     return curvature
 
 
-def bfgs_update(curvature: Array | None, before: NoisyScore, here: NoisyScore) -> Array | None:
-    """Update the Hessian by BFGS, skipped where the change is below the noise.
-
-    Nocedal and Wright (2006), section 6.1.  It is also skipped where the update would not be
-    positive definite.
-    """
-    updated = decisions.bfgs_update(
-        curvature, before.theta, here.theta, before.score, here.score,
-        UPDATE_SDS, before.noise, here.noise, MIN_CONDITION,
-    )  # fmt: skip
-    return curvature if updated is None else updated
-
-
 class CurvatureModel(NamedTuple):
-    """Model of a curvature that changes with the parameter."""
+    """Model of a curvature that changes with the parameter.
 
+    The expected curvature is that of :func:`gaussian_design_curvature`, along slopes at most that
+    across; none is expected of the loss of a mean.  A curvature is transported to another point by
+    the ratio of the expected curvatures (:class:`dpfast.kernels.decisions.AveragedNewton`).
+    """
+
+    #: Map of whitened coefficients to those of the rows, and its inverse.
     whiten: Array
     back: Array
     at: Linearization
@@ -92,41 +82,5 @@ class CurvatureModel(NamedTuple):
     #: Probability that a coordinate has no determined curvature.
     undetermined: Array | None = None
 
-    def halfway(
-        self, step: Array, theta: Array, curvature: Array | None, now: GaussianCurvature
-    ) -> Array:
-        """Recompute a step with the curvature at its midpoint."""
-        half = self.expected(theta + 0.5 * trust_region(self.whiten @ step, now[1]) * step) or now
-        there = self.transported(curvature, now, half)
-        return np.asarray(decisions.solve_after(curvature, step, there))
 
-    def expected(
-        self, theta: Array, known: GaussianCurvature | None = None
-    ) -> GaussianCurvature | None:
-        """Compute the expected curvature, along slopes at most that across; None for a mean."""
-        if self.at.loss.link == "identity":
-            return None
-        at = Linearization(self.whiten @ theta, self.at.loss, self.at.scale, self.at.raw)
-        slope, variance, across, along_slopes = known or gaussian_design_curvature(
-            at, *self.constant_and_offsets
-        )
-        if along_slopes > across or not across > MIN_CURVATURE:
-            along_slopes = across
-        return slope, variance, across, along_slopes
-
-    def transported(
-        self, curvature: Array | None, was: GaussianCurvature, here: GaussianCurvature
-    ) -> Array:
-        """Transport a curvature to another point, by the ratio of the expected curvatures."""
-        return np.asarray(decisions.transport(self.whiten, self.back, curvature, was, here))
-
-    def bfgs_update(
-        self, curvature: Array | None, now: GaussianCurvature, before: NoisyScore, here: NoisyScore
-    ) -> Array | None:
-        """Update by :func:`bfgs_update` with the curvature at the midpoint of the two scores."""
-        half = self.expected(0.5 * (before.theta + here.theta)) or now
-        transported_there = self.transported(curvature, now, half)
-        updated = bfgs_update(transported_there, before, here)
-        if updated is transported_there or updated is None:
-            return curvature
-        return self.transported(updated, half, now)
+decisions.connect_curvatures(NODES, MASSES, UPDATE_SDS, MIN_CONDITION, MIN_CURVATURE, MAX_CURVATURE)

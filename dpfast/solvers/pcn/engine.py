@@ -23,7 +23,6 @@ from dpfast.solvers.pcn.covariance import (
     bias_variance,
     one_sided_bias,
     score_covariance,
-    slope_signal,
 )
 from dpfast.solvers.pcn.curvature import CurvatureModel
 from dpfast.solvers.pcn.information import excess_variation
@@ -132,11 +131,13 @@ def newton_steps(
     run, initial, local, whitening, limits, steep_rows, at = prepared
     mapping = initial.mapping @ whitening.whiten
     clipping = clipping or clipping_norm(run, local, limits, steep_rows, at)
+    # curvature of long rows beyond the detected ones, relative to the typical curvature
+    excess = local.norms.mean_excess(whitening.radius, limits.exponent) / local.unit**2
     solution = AveragedNewton(
         RegressionScores(steep_rows, at, limits.row_clipping),
         at.theta,
         clipping.bound,
-        stopping_rule(run, local, whitening, limits.exponent, clipping),
+        stopping_rule(run, local, whitening, excess, clipping),
         curvature_model(run, local, whitening),
         inference,
     ).solve(
@@ -145,7 +146,7 @@ def newton_steps(
         local.last_score,
         clipping.first_score,
     )
-    return finalize(run, initial, mapping, local, whitening, limits, clipping, solution)
+    return finalize(run, initial, mapping, local, whitening, limits, clipping, excess, solution)
 
 
 def begin(
@@ -163,12 +164,11 @@ def stopping_rule(
     run: Run,
     local: LocalCurvature,
     whitening: LocalWhitening,
-    exponent: float,
+    excess: float,
     clipping: ScoreClipping,
 ) -> StoppingRule:
     """Bound the relative errors of whitening and of the curvature over a step."""
     p, norms = local.at.theta.size, local.norms
-    excess = norms.mean_excess(whitening.radius, exponent) / local.unit**2
     return StoppingRule(
         math.sqrt(p / local.rows.n)
         + 0.5 * whitening.relative_error
@@ -209,10 +209,11 @@ def finalize(
     whitening: LocalWhitening,
     limits: RowLimits,
     clipping: ScoreClipping,
+    excess: float,
     solution: NewtonSolution,
 ) -> SolverResult:
     """Return the estimate, in coordinates in which a Newton step is the score."""
-    theta, root, n, scores = solution.theta, solution.curvature, run.rows.n, None
+    root, n = solution.curvature, run.rows.n
 
     def in_columns(direction: Array | None) -> Array | None:
         return None if direction is None else mapping @ direction
@@ -220,32 +221,30 @@ def finalize(
     nonconvergence, overstated = map(in_columns, (solution.nonconvergence, solution.overstated))
     varying = None
     if run.setting.compares_variances and solution.meat:
-        identity = np.eye(theta.size)
-        varying = excess_variation(identity if root is None else root, *solution.meat)
+        varying = excess_variation(root, *solution.meat)
     variance_ratio, direction = varying or (1.0, None)
     varies_most = in_columns(direction)
-    if run.setting.loss.may_separate:
-        scores = Scores.of(solution.scores, initial.unmapping, mapping, whitening.unwhiten)
     meat, meat_scale = score_covariance(run, local, whitening, limits.exponent, clipping, solution)
-    mapping = np.asfortranarray(mapping)  # as solve returns it: memory order changes roundings
-    unmapping, back = whitening.unwhiten @ initial.unmapping, whitening.unwhiten
-    row_clipping = limits.row_clipping
+    whitened_mapping, row_clipping = mapping, limits.row_clipping
+    theta, coefficients, mapping, unmapping, intercept, rows = decisions.step_coordinates(
+        solution.theta, root, mapping, initial.unmapping, whitening.unwhiten, run.intercept
+    )
+    scores, bias_directions = None, None
+    if run.setting.loss.may_separate:
+        moments = initial.unmapping.T @ initial.unmapping
+        scores = Scores(moments, rows, whitened_mapping, solution.scores)
     if root is not None:
-        mapping = np.asarray(np.linalg.solve(root, mapping.T).T, np.float64)
-        unmapping = root @ unmapping
-        theta, back = root @ theta, root @ back
         row_clipping = row_clipping.mapped(root)
-    whitened_intercept = None if run.intercept is None else back @ run.intercept
-    signal, bias_directions = slope_signal(theta, whitened_intercept), None
-    if whitened_intercept is not None and run.setting.clips_one_side:
-        bias_directions = one_sided_bias(clipping.bias, whitened_intercept, theta)
+    signal = decisions.slope_signal(theta, intercept)
+    if intercept is not None and run.setting.clips_one_side:
+        bias_directions = one_sided_bias(clipping.bias, intercept, theta)
     known, norms, radius = whitening.known, local.norms, whitening.radius
-    hidden = known <= 0.0
-    if initial.is_repeated:  # a direction that was clear then is clearly above noise here
-        hidden |= whitening.values <= whitening.floor
-    mean, spread = predictor_moments(initial.unmapping @ (mapping @ theta), run.intercept)
+    # after a repeated whitening a direction that was clear then is clearly above noise here
+    hidden_below = whitening.floor if initial.is_repeated else -math.inf
+    n_hidden = decisions.count_hidden(known, whitening.values, hidden_below)
+    mean, spread = decisions.predictor_moments(coefficients, run.intercept, initial.unmapping)
     return SolverResult(
-        theta=mapping @ theta,
+        theta=coefficients,
         mapping=mapping,
         unmapping=unmapping,
         meat=meat,
@@ -255,7 +254,7 @@ def finalize(
             known, solution.noises, signal, initial.variance, clipping.bias
         ),
         bias_directions=bias_directions,
-        n_hidden=max(solution.n_hidden, int(np.count_nonzero(hidden))),
+        n_hidden=max(solution.n_hidden, n_hidden),
         bound=clipping.bound,
         clipped_share=clipping.clipped_share,
         clipping_bias=clipping.bias,
@@ -271,18 +270,9 @@ def finalize(
         scale=local.at.scale,
         steps=solution.steps,
         row_clipping=row_clipping,
-        excess_curvature=norms.mean_excess(radius, limits.exponent) / local.unit**2,
+        excess_curvature=excess,
         records_detected=whitening.records_detected,
         scores=scores,
         denser=local.broadening / whitening.density_factor,
         curvature_noise=whitening.floor / max(float(whitening.values[0]), TINY),
     )
-
-
-def predictor_moments(theta: Array, intercept: Array | None) -> tuple[float, float]:
-    """Return mean and standard deviation of the predictor over rows with second moments 1.
-
-    ``intercept`` has the coefficients of the constant 1 in these rows.
-    """
-    mean, signal, size = decisions.slope_moments(theta, intercept)
-    return mean, math.sqrt(signal / size)

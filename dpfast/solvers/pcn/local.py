@@ -141,7 +141,7 @@ class LocalWhitening(NamedTuple):
     @property
     def known(self) -> Array:
         """Part of each direction's curvature that is not noise."""
-        return np.maximum(self.values - self.noise, 0.0) / np.maximum(self.values, self.floor)
+        return np.asarray(decisions.known_part(self.values, self.noise, self.floor))
 
 
 def first_preconditioner(

@@ -23,11 +23,6 @@ class Scores(NamedTuple):
     mapping: Array
     whitened: list[NoisyScore]
 
-    @staticmethod
-    def of(asked: list[NoisyScore], rows: Array, mapping: Array, unwhiten: Array) -> Scores:
-        """Keep scores of the Newton steps; ``rows`` is the inverse of the first whitening."""
-        return Scores(rows.T @ rows, unwhiten @ rows, mapping, asked)
-
     @property
     def asked(self) -> list[NoisyScore]:
         """Points and scores in the design's columns; noise has covariance ``noise^2 rows'rows``."""

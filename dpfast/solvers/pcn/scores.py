@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from dpfast.arguments import Array
-from dpfast.curator import Answer, JointAnswer
+from dpfast.curator import JointAnswer
 from dpfast.curator.preconditioned import Linearization, PreconditionedQueries, RowClipping
 from dpfast.kernels import decisions
-from dpfast.kernels.linalg import weighted_mean
 
 #: Standard deviations of noise above which a score, or its change, is information.
 SIGNAL_SDS = 2.0
@@ -29,15 +28,6 @@ class NoisyScore(NamedTuple):
         """Squared norm of the score without its noise's part, and the noise's part."""
         square, error = decisions.squared_norm(self.score, self.noise)
         return square, error
-
-
-def pooled_mean(mean: NoisyMeat | None, answer: Answer) -> NoisyMeat:
-    """Pool a mean with one more answer, weighted by precision; return it with its noise."""
-    value, noise, _ = answer
-    if mean is None:
-        return value, noise
-    precisions = mean[1] ** -2.0, noise**-2.0
-    return weighted_mean((mean[0], value), precisions), sum(precisions) ** -0.5
 
 
 class Problem(Protocol):

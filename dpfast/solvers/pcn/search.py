@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from dpfast.arguments import Array
 from dpfast.kernels import decisions
-from dpfast.solvers.pcn.plan import TINY
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
 
 #: Part of the way to a cutting plane above which a step is shortened, to half of the way: no
@@ -17,6 +15,8 @@ CUTTING_PLANE_PART = 0.75
 #: Largest move of predictors by the slopes of a start, or by a round, in log odds or logs.
 TRUST_REGION = 1.5
 
+decisions.connect_limits(SIGNAL_SDS, CUTTING_PLANE_PART, TRUST_REGION)
+
 
 def cutting_plane(step: Array, scores: Sequence[NoisyScore]) -> float:
     """Shorten a step that crosses a cutting plane: an earlier score's (Kelley 1960).
@@ -24,7 +24,7 @@ def cutting_plane(step: Array, scores: Sequence[NoisyScore]) -> float:
     A step that would go too far beyond a plane ends halfway to it.  Planes within noise are
     ignored.
     """
-    return float(decisions.cutting_plane(step, scores, CUTTING_PLANE_PART, SIGNAL_SDS))
+    return float(decisions.cutting_plane(step, scores))
 
 
 def trust_region(step: Array, variance: float) -> float:
@@ -32,5 +32,4 @@ def trust_region(step: Array, variance: float) -> float:
 
     Predictors move by at most a constant, or by half of the slopes' spread.
     """
-    longest = max(TRUST_REGION, 0.5 * math.sqrt(variance))
-    return min(1.0, longest / max(decisions.length(step), TINY))
+    return float(decisions.trust_region(step, variance))
