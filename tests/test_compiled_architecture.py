@@ -100,7 +100,7 @@ def test_only_the_sampler_draws_random_numbers(path):
 @pytest.mark.parametrize("module", sorted(PURE))
 def test_decisions_see_no_record_and_draw_nothing(module):
     """Beside ``test_privacy_imports_little``: post-processing has arithmetic alone."""
-    allowed = {"numpy", "libc", "cython", "cpython", "scipy", "dpfast"}
+    allowed = {"numpy", "math", "libc", "cython", "cpython", "scipy", "dpfast"}
     for path in parts(module):
         if path.suffix in {".pyx", ".pxi"}:
             assert {name.split(".")[0] for name in imported(path)} <= allowed, path.name

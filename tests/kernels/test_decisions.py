@@ -13,11 +13,9 @@ from dpfast.solvers.pcn import (
     clipping,
     curvature,
     histogram,
-    information,
     initial,
     precondition,
     search,
-    steps,
 )
 from dpfast.solvers.pcn.plan import Setting
 from dpfast.solvers.pcn.scores import NoisyScore
@@ -309,18 +307,6 @@ def test_expected_curvatures(loss):
             close(curvature.gaussian_design_hessian(*ours), twin.gaussian_design_hessian(*theirs))
 
 
-def models(rng, p):
-    whiten = symmetric(rng, p)
-    arguments = (
-        whiten,
-        np.linalg.inv(whiten),
-        Linearization(np.zeros(p), Logistic()),
-        (rng.normal(size=p), 0.0, 0.0),
-        1.0,
-    )
-    return curvature.CurvatureModel(*arguments), twin.CurvatureModel(*arguments)
-
-
 def path(rng, p, noise=0.01):
     H, points = symmetric(rng, p), [rng.normal(size=p) for _ in range(4)]
     return [NoisyScore(at, -H @ at + noise * rng.normal(size=p), noise) for at in points]
@@ -328,33 +314,21 @@ def path(rng, p, noise=0.01):
 
 @pytest.mark.parametrize("p", SIZES)
 @pytest.mark.parametrize("known", [False, True])
-def test_transported_and_updated_curvatures(p, known):
+def test_updated_curvatures(p, known):
     rng = np.random.default_rng(10 + p)
-    (ours, theirs), scores = models(rng, p), path(rng, p)
+    scores = path(rng, p)
     H = symmetric(rng, p) if known else None
-    was, here = ours.expected(scores[0].theta), ours.expected(scores[1].theta)
-    close(ours.transported(H, was, here), theirs.transported(H, was, here))
-    step = scores[2].theta - scores[1].theta
-    close(
-        ours.halfway(step, scores[1].theta, H, here),
-        theirs.halfway(step, scores[1].theta, H, here),
-        rtol=1e-7,
-    )
     for pair in pairwise(scores):
-        found, expected = curvature.bfgs_update(H, *pair), twin.bfgs_update(H, *pair)
-        assert (found is H) == (expected is H)
-        if expected is not None:
+        found, expected = decisions.bfgs_update(H, *pair), twin.bfgs_update(H, *pair)
+        assert (found is None) == (expected is H)
+        if found is not None:
             close(found, expected)
-        found, expected = ours.bfgs_update(H, here, *pair), theirs.bfgs_update(H, here, *pair)
-        assert (found is H) == (expected is H)
-        if expected is not None:
-            close(found, expected, rtol=1e-7)
 
 
 def test_a_change_within_its_noise_updates_nothing():
     scores = path(np.random.default_rng(4), 3, noise=5.0)
     H = np.eye(3)
-    assert curvature.bfgs_update(H, *scores[:2]) is H
+    assert decisions.bfgs_update(H, *scores[:2]) is None
 
 
 @pytest.mark.parametrize("p", SIZES)
@@ -364,54 +338,23 @@ def test_information_bounds(p, of_step):
     H, meat = symmetric(rng, p), symmetric(rng, p)
     for hidden in (None, rng.random(p)):
         arguments = H, meat, 0.03, 1.0, hidden, of_step
-        found = information.information_bound(*arguments)
+        found = decisions.information_bound(*arguments)
         expected = twin.information_bound(*arguments)
         for one, other in zip(found[1:], expected[1:], strict=True):
             close(one, other, rtol=1e-7)
-        ours = information.apply_information_bound(H, *found)
+        ours = decisions.apply_information_bound(H, *found)
         theirs = twin.apply_information_bound(H, *expected)
         close(ours[0], theirs[0], rtol=1e-6, atol=1e-9)
         close(ours[1], theirs[1], rtol=1e-6, atol=1e-9)
         assert ours[2] == theirs[2]
-        scores = path(rng, p)
-        close(
-            steps.averaged_newton_point(scores, None, H, found),
-            twin.averaged_newton_point(scores, None, H, expected),
-            rtol=1e-6,
-        )
 
 
 @pytest.mark.parametrize("p", SIZES)
-def test_averages_and_limits_of_steps(p):
-    rng = np.random.default_rng(30 + p)
-    scores, H = path(rng, p), symmetric(rng, p)
-    curvatures = [(None, 1.0, *rng.uniform(0.5, 2.0, 2)) for _ in scores]
-    for known in (None, H):
-        for changes in (curvatures, []):
-            weights = steps.inverse_variance_weights(scores, known, changes)
-            close(weights, twin.inverse_variance_weights(scores, known, changes))
-        for own in (None, weights):
-            close(
-                steps.averaged_newton_point(scores, own, known),
-                twin.averaged_newton_point(scores, own, known),
-            )
+def test_limits_of_steps(p):
+    scores = path(np.random.default_rng(30 + p), p)
     for step in (scores[0].theta, -scores[0].theta, scores[1].score, 1e-3 * scores[1].score):
         close(search.cutting_plane(step, scores), twin.cutting_plane(step, scores))
         close(search.trust_region(step, 2.0), twin.trust_region(step, 2.0))
-
-
-def test_a_singular_curvature_is_an_error_of_linear_algebra():
-    score = [NoisyScore(np.ones(3), np.ones(3), 0.1)]
-    for p in (3, 20):
-        score = [NoisyScore(np.ones(p), np.ones(p), 0.1)]
-        with pytest.raises(np.linalg.LinAlgError):
-            steps.averaged_newton_point(score, None, np.zeros((p, p)))
-
-
-def test_numbers_of_another_length_are_refused():
-    score = [NoisyScore(np.ones(3), np.ones(2), 0.1)]
-    with pytest.raises(ValueError, match="expected 3 numbers"):
-        steps.averaged_newton_point(score, None, None)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Poisson(), Poisson(3.0), Probit(), Gamma()], ids=repr)
@@ -425,17 +368,6 @@ def test_mean_responses(loss):
 def test_another_loss_has_no_mean_response():
     with pytest.raises(ValueError, match="no link has the code"):
         initial.normal_response(LogCosh(), 0.0, 1.0)
-
-
-@pytest.mark.parametrize("p", SIZES)
-def test_means_of_scores(p):
-    rng = np.random.default_rng(40 + p)
-    scores = [score._replace(noise=float(rng.uniform(0.1, 2.0))) for score in path(rng, p)]
-    for size in (2, 3, 4):
-        for one, other in zip(
-            decisions.moved_mean(scores[:size]), twin.moved_mean(scores[:size]), strict=True
-        ):
-            close(one, other)
 
 
 @pytest.mark.parametrize("p", SIZES)
@@ -453,12 +385,83 @@ def test_covariances_of_estimates(p):
                 close(found, twin.with_removed_variance(mean, removed, one_sided), rtol=1e-7)
     theta, one, known = rng.normal(size=p), rng.normal(size=p), rng.random(p)
     for intercept in (None, one):
-        found = decisions.slope_moments(theta, intercept)
-        close(found, twin.slope_moments(theta, intercept), atol=1e-9)
+        signal = twin.slope_moments(theta, intercept)[1]
+        close(decisions.slope_signal(theta, intercept), signal, atol=1e-9)
+        maps = rng.normal(size=(p, p))
+        found = decisions.predictor_moments(theta, intercept, maps)
+        close(found, twin.predictor_moments(theta, intercept, maps), atol=1e-7)
     for noises in ([0.3], [0.5, 0.2, 1.0, 0.1]):
         for pilot in (rng.random(p), np.full(p, np.inf)):
             arguments = known, noises, 1.3, pilot, 0.4
             close(decisions.bias_variance(*arguments), twin.bias_variance(*arguments))
+
+
+@pytest.mark.parametrize("p", SIZES)
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_coordinates_of_steps(p, known, intercept):
+    rng = np.random.default_rng(80 + p)
+    maps = [rng.normal(size=(p, p)) for _ in range(3)]
+    theta, one = rng.normal(size=p), rng.normal(size=p) if intercept else None
+    root = np.eye(p) + symmetric(rng, p) if known else None
+    arguments = theta, root, *maps, one
+    found = decisions.step_coordinates(*arguments)
+    for ours, theirs in zip(found, twin.step_coordinates(*arguments), strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            close(ours, theirs, rtol=1e-6, atol=1e-8)
+    strided = [np.asfortranarray(maps[0]), np.repeat(maps[1], 2, axis=0)[::2], maps[2][::-1][::-1]]
+    again = decisions.step_coordinates(theta, root, *strided, one)
+    for ours, theirs in zip(found, again, strict=True):
+        assert (ours is None and theirs is None) or np.array_equal(ours, theirs)
+    assert found[2].flags.f_contiguous
+
+
+def test_a_singular_curvature_has_no_coordinates():
+    eye, one = np.eye(3), np.ones(3)
+    with pytest.raises(np.linalg.LinAlgError):
+        decisions.step_coordinates(one, np.zeros((3, 3)), eye, eye, eye, None)
+    for k, wrong in (
+        (1, np.eye(2)),
+        (2, np.eye(2)),
+        (3, np.ones(3)),
+        (4, eye[:2]),
+        (5, np.ones(2)),
+    ):
+        arguments = [one, eye, eye, eye, eye, one]
+        arguments[k] = wrong
+        with pytest.raises(ValueError, match=r"expected|must be"):
+            decisions.step_coordinates(*arguments)
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_what_is_known_of_a_curvature(p):
+    rng = np.random.default_rng(100 + p)
+    values = rng.normal(size=p)
+    for noise in (0.3, np.abs(rng.normal(size=p))):
+        known = decisions.known_part(values, noise, 0.2)
+        close(known, twin.known_part(values, noise, 0.2))
+        for floor in (-np.inf, 0.2, 5.0):
+            hidden = (known <= 0.0) | (values <= floor)
+            assert decisions.count_hidden(known, values, floor) == hidden.sum()
+    values[0] = np.nan
+    close(decisions.known_part(values, 0.3, 0.2), twin.known_part(values, 0.3, 0.2))
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_scores_that_vary_more_along_a_direction(p):
+    rng = np.random.default_rng(110 + p)
+    for H in (None, symmetric(rng, p)):
+        for noise in (0.0, 1e-3, 0.5):
+            for long in (0.0, 30.0):
+                meat = symmetric(rng, p) + long * np.outer(*[rng.normal(size=p)] * 2)
+                found = decisions.excess_variation(H, meat, noise, 2.0)
+                expected = twin.excess_variation(H, meat, noise, 2.0)
+                assert (found is None) == (expected is None)
+                if found is not None:
+                    close(found[0], expected[0], rtol=1e-6)
+                    close(np.abs(found[1]), np.abs(expected[1]), rtol=1e-4, atol=1e-6)
+    assert p < 2 or decisions.excess_variation(None, np.full((p, p), np.nan), 0.1, 2.0) is None
 
 
 @pytest.mark.parametrize("p", SIZES)

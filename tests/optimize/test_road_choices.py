@@ -14,28 +14,23 @@ from scipy.stats import norm
 import dpfast
 from dpfast.curator.answers import Answer, JointAnswer
 from dpfast.curator.preconditioned import Linearization
+from dpfast.kernels import decisions
 from dpfast.solvers.pcn.curvature import (
     CurvatureModel,
-    bfgs_update,
     gaussian_design_curvature,
     gaussian_design_hessian,
     typical_curvature,
 )
 from dpfast.solvers.pcn.engine import fit_pcn
 from dpfast.solvers.pcn.histogram import NormHistogram, bin_edges
-from dpfast.solvers.pcn.information import (
-    apply_information_bound,
-    excess_variation,
-    information_bound,
-    overstated_curvature,
-)
+from dpfast.solvers.pcn.information import excess_variation
 from dpfast.solvers.pcn.initial import coefficients_through_link
 from dpfast.solvers.pcn.plan import BudgetAllocation, Setting
 from dpfast.solvers.pcn.precondition import Preconditioner
-from dpfast.solvers.pcn.scores import NoisyScore, RegressionScores, pooled_mean
+from dpfast.solvers.pcn.scores import NoisyScore, RegressionScores
 from dpfast.solvers.pcn.search import cutting_plane
-from dpfast.solvers.pcn.steps import AveragedNewton, averaged_newton_point, inverse_variance_weights
-from dpfast.solvers.pcn.stopping import StoppingRule, nonconvergence_direction
+from dpfast.solvers.pcn.steps import AveragedNewton
+from dpfast.solvers.pcn.stopping import StoppingRule
 from tests.loops import each
 from tests.watching import watched
 
@@ -161,30 +156,67 @@ def test_a_curvature_is_no_larger_than_scores_vary():
     cases = ((0.2, 0.0, 1.0), (5.0, 0.0, 1.0), (1.0, 1.0, 1.0), (1.0, 1.0, 2.0))
     for over, factor, times in cases:  # counts are more dispersed, or less
         of_step = times > 1.0
-        found, least, few = apply_information_bound(
-            C, *information_bound(C, over * C, 0.0, factor, None, of_step)
-        )
+        bound = decisions.information_bound(C, over * C, 0.0, factor, None, of_step)
+        found, least, few = decisions.apply_information_bound(C, *bound)
         np.testing.assert_allclose(found, C, atol=1e-12)
         assert few == 0 and np.linalg.eigvalsh(least - over * C)[-1] < 1e-9
         rare = C - 0.9 * np.diag([2.0, 0.0, 0.0])
-        bound = information_bound(C, over * rare, 0.0, factor, None, of_step)
-        found, least, few = apply_information_bound(C, *bound)
+        bound = decisions.information_bound(C, over * rare, 0.0, factor, None, of_step)
+        found, least, few = decisions.apply_information_bound(C, *bound)
         held = times * np.diag([0.2, 0.0, 0.0])
         np.testing.assert_allclose(found, np.diag([0.0, 1.0, 1.0]) + held, atol=1e-12)
         np.testing.assert_allclose(least, over * held, atol=1e-12)
         assert few == 0
-        direction = overstated_curvature(*bound[:2])
-        assert direction is not None and np.abs(direction).argmax() == 0
-    half = information_bound(C, np.diag([1.2, 1.0, 1.0]), 0.0, 1.0, None)
-    assert overstated_curvature(*half[:2]) is None  # a wrong model of labels is no reason
+        direction = overstated(over * np.diag([0.1, 1.0, 1.0]), factor)
+        assert (direction is None) == (factor == 0.0)  # what scores vary by has no unit
+        assert factor == 0.0 or np.abs(direction).argmax() == 0
+    # a wrong model of labels is no reason
+    assert overstated(np.diag([0.6, 1.0, 1.0]), 1.0) is None
     meat = turn @ np.diag([0.0, 1.0, 2.0]) @ turn.T
-    more = apply_information_bound(np.eye(3), *information_bound(np.eye(3), meat, 0.1, 0.0, None))
+    bound = decisions.information_bound(np.eye(3), meat, 0.1, 0.0, None)
+    more = decisions.apply_information_bound(np.eye(3), *bound)
     doubt = 0.1 * math.sqrt(2.0 / 3.0) * 3.0
     found = turn @ np.diag([doubt, 1.0, 1.0]) @ turn.T
     np.testing.assert_allclose(more[0], found, atol=1e-12)
     assert more[2] == 1
-    again = apply_information_bound(more[0], *information_bound(more[0], meat, 0.0, 0.0, None))
+    bound = decisions.information_bound(more[0], meat, 0.0, 0.0, None)
+    again = decisions.apply_information_bound(more[0], *bound)
     assert (np.linalg.eigvalsh(more[0] - again[0]) > -1e-9).all()
+
+
+class Asked:
+    """A problem with these scores, of noise 1/mu, and these second moments of scores."""
+
+    n = 10_000
+
+    def __init__(self, score, meat=None):
+        self.answer, self.meat = score, meat
+
+    def score(self, theta, bound, mu, mu_meat=0.0):
+        value = self.answer(theta, mu)
+        meat = np.full((len(value), len(value)), mu) if self.meat is None else self.meat
+        return JointAnswer(Answer(value, 1.0 / mu, None), None, Answer(meat, 1.0 / mu, None), mu)
+
+    def trusted_part(self, step):
+        return 1.0
+
+
+#: A rule by which steps never converge.
+NEVER = StoppingRule(10.0, 0.0, 2.0)
+
+
+def walk(problem, start, mus, model=None, last_score=None):
+    """Take steps without updates: the curvature is 1."""
+    steps = AveragedNewton(problem, start, 9.0, NEVER, model, True, False)
+    return steps.solve(mus, lambda theta, done: None, last_score)
+
+
+def overstated(meat, factor):
+    """The direction along which scores vary by much less than a curvature of 1, if any."""
+    at, eye = Linearization(np.zeros(3), dpfast.LogCosh()), np.eye(3)
+    model = CurvatureModel(eye, eye, at, (None, 0.0, 0.0), factor)
+    problem = Asked(lambda theta, mu: -theta, meat)
+    return walk(problem, np.ones(3), (1e6, 1e6), model).overstated
 
 
 class Straight:
@@ -198,14 +230,10 @@ class Straight:
 
 
 def curving(times):
-    """A curvature that is to be expected: so many times larger from 3/4 on than at 0."""
-
-    class Curving(CurvatureModel):
-        def expected(self, theta, known=None):
-            level = 1.0 + (times - 1.0) * float(np.clip(theta[0] / 0.75, 0.0, 1.0))
-            return np.zeros(2), 1e-300, level, level
-
-    return Curving(np.eye(2), np.eye(2), None, (None, 0.0, 0.0), math.inf)
+    """A curvature that is to be expected: so many times larger at 1 than at 0."""
+    at, steep = Linearization(np.zeros(2), dpfast.models.Poisson()), np.array([1.0, 1e-6])
+    one = np.array([1.0 / math.log(times), 0.0]) if times != 1.0 else np.array([1e12, 0.0])
+    return CurvatureModel(np.diag(steep), np.diag(1.0 / steep), at, (one, 0.0, 0.0), math.inf)
 
 
 @each("p", [1, 2, 3, 4, 9])
@@ -219,15 +247,15 @@ def test_a_typical_curvature_is_the_median_of_what_is_expected(loss, p):
         assert typical_curvature(*normal) == pytest.approx(np.median(values), rel=1e-12)
 
 
-@pytest.mark.parametrize(("times", "told"), [(0.5, 0.5), (1.0, 1.0), (4.0, 1.0)])
-def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(times, told):
+@pytest.mark.parametrize("times", [0.5, 1.0, 4.0])
+def test_intervals_are_no_narrower_for_a_curvature_that_is_only_to_be_expected(times):
     """Smaller than the map's it counts; larger it does not, as then more scores are held."""
-    rough = StoppingRule(10.0, 0.0, 2.0)
     scores = RegressionScores(Straight(), Linearization(np.zeros(2), None), None)
-    steps = AveragedNewton(scores, np.zeros(2), 9.0, rough, curving(times), False)
+    steps = AveragedNewton(scores, np.zeros(2), 9.0, NEVER, curving(times), False)
     found = steps.solve((0.4,) * 6, lambda theta, done: None)
     curvature = np.eye(2) if found.curvature is None else found.curvature
-    np.testing.assert_allclose(np.diag(curvature), told)
+    assert found.theta[0] > 0.75
+    np.testing.assert_allclose(np.diag(curvature), min(times ** found.theta[0], 1.0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("flatter", [1.0, 1.5, 2.0])
@@ -353,13 +381,14 @@ def test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it():
     C, step, score = np.diag([1.0, 2.0]), np.array([0.5, 0.0]), np.array([0.3, -0.2])
 
     def found(after, noise=0.0, C=C):
-        return bfgs_update(C, NoisyScore(np.zeros(2), score, 0.0), NoisyScore(step, after, noise))
+        before, here = NoisyScore(np.zeros(2), score, 0.0), NoisyScore(step, after, noise)
+        return decisions.bfgs_update(C, before, here)
 
     np.testing.assert_allclose(found(score - [2.0, 0.0]), np.diag([4.0, 2.0]), atol=1e-12)
-    assert found(score - [2.0, 0.0], 10.0) is C  # noise hides it
+    assert found(score - [2.0, 0.0], 10.0) is None  # noise hides it
     flat = score - [0.1, 0.0]  # the score changed by .2 times the step
     np.testing.assert_allclose(found(flat), np.diag([0.2, 2.0]), atol=1e-12)
-    assert found(score - [-0.1, 0.0]) is C  # no convex loss has a score that rises
+    assert found(score - [-0.1, 0.0]) is None  # no convex loss has a score that rises
     falls = found(score - [1.0, 0.0], 0.0, np.diag([4.0, 2.0]))  # by twice the step
     np.testing.assert_allclose(falls, np.diag([2.0, 2.0]), atol=1e-12)
     # what a step owes to its own noise is no curvature: on the average it is of that size
@@ -367,7 +396,7 @@ def test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it():
     for _ in range(400):
         first, second = 0.1 * rng.normal(size=(2, 8))
         before, here = NoisyScore(np.zeros(8), first, 0.1), NoisyScore(first, second - first, 0.1)
-        risen += not np.array_equal(bfgs_update(np.eye(8), before, here), np.eye(8))
+        risen += decisions.bfgs_update(np.eye(8), before, here) is not None
     assert risen <= 20
 
 
@@ -416,7 +445,7 @@ def test_steps_go_on_until_what_they_leave_is_hardly_anything():
 
     def arrived(length, noise=1e-3, before=None, rough=rough, counts=True):
         step = NoisyScore(np.zeros(p), length * np.eye(p)[0], noise)
-        return rough.converged(step, before, mus, counts, n)
+        return decisions.has_converged(rough, step, before, mus, counts, n)
 
     # .25 of .1 of it, and .75 of .01, beside .03 of 1/100 a direction
     assert arrived(0.015) and not arrived(0.05)
@@ -432,17 +461,13 @@ def test_steps_go_on_until_what_they_leave_is_hardly_anything():
 
 def test_answers_of_unequal_noise_count_by_their_precision():
     """As one answer with the budget of all of them."""
-    mus = np.array([1.0, 2.0, 0.5])
-    rng, C = np.random.default_rng(3), np.diag([1.0, 2.0])
-    asked = [NoisyScore(*rng.normal(size=(2, 2)), 1.0 / mu) for mu in mus]
-    found = averaged_newton_point(asked, inverse_variance_weights(asked, C, []), C)
-    each = np.array([one.theta + one.score / [1.0, 2.0] for one in asked])
-    np.testing.assert_allclose(found, np.average(each, axis=0, weights=mus**2))
-    mean = None
-    for mu in mus:
-        mean = pooled_mean(mean, Answer(np.full(2, mu), 1.0 / mu, None))
-    assert mean[1] == pytest.approx(1.0 / math.hypot(*mus))
-    np.testing.assert_allclose(mean[0], np.average(mus, weights=mus**2))
+    mus, rng = (0.1, 1.0, 2.0, 0.5), np.random.default_rng(3)
+    found = walk(Asked(lambda theta, mu: rng.normal(size=2)), rng.normal(size=2), mus)
+    each, counted = np.array([one.theta + one.score for one in found.scores[1:]]), mus[1:]
+    np.testing.assert_allclose(found.theta, np.average(each, axis=0, weights=np.square(counted)))
+    value, noise = found.meat
+    assert [noise, found.noise] == pytest.approx([1.0 / math.hypot(*counted)] * 2)
+    np.testing.assert_allclose(value, np.average(counted, weights=np.square(counted)))
 
 
 @pytest.mark.parametrize("sigma", [0.0, 2.0])
@@ -617,23 +642,17 @@ def test_scores_of_persons_and_of_weighted_rows_vary_as_they_do(kind):
     assert (np.median(errors, axis=0) < 2.0 * np.std(found, axis=0)).all()
 
 
-def test_where_steps_ask_drops_out_of_their_noise():
+@each("seed", [0, 1, 3])  # no step is cut short
+def test_where_steps_ask_drops_out_of_their_noise(seed):
     """A linear score: the result is its zero and the mean noise, whatever the points."""
-    rng = np.random.default_rng(4)
-    A = rng.normal(size=(3, 3))
-    C, zero = A @ A.T + np.eye(3), rng.normal(size=3)
-    mus = np.array([0.2, 0.7, 0.4])
-    errors = rng.normal(size=(3, 3)) / mus[:, None]
-    points = 10.0 * rng.normal(size=(3, 3))
-    asked = [
-        NoisyScore(at, C @ (zero - at) + error, 1.0 / mu)
-        for at, error, mu in zip(points, errors, mus, strict=True)
-    ]
-    mean = np.average(errors, axis=0, weights=mus**2)
-    np.testing.assert_allclose(
-        averaged_newton_point(asked, inverse_variance_weights(asked, C, []), C),
-        zero + np.linalg.solve(C, mean),
-    )
+    rng = np.random.default_rng(seed)
+    mus, zero = (0.1, 0.2, 0.7, 0.4), rng.normal(size=3)
+    errors = {mu: rng.normal(size=3) / mu for mu in mus}
+    problem = Asked(lambda theta, mu: zero - theta + errors[mu])
+    mean = np.average([errors[mu] for mu in mus[1:]], axis=0, weights=np.square(mus[1:]))
+    for size in (0.1, 1.0, 10.0):
+        found = walk(problem, size * rng.normal(size=3), mus)
+        np.testing.assert_allclose(found.theta, zero + mean)
 
 
 @pytest.mark.parametrize("n", [50_000])
@@ -665,14 +684,12 @@ def test_noise_is_that_of_one_answer_over_the_part_that_steps_have(monkeypatch, 
     assert noise * (1.0 - 1e-9) <= found[-1].noise <= 1.001 * noise
 
 
-def _ends(rng, curved):
-    """Five points, each where those before it lead if curvatures are 1, and noise of .01."""
-    asked = []
-    theta, best = np.zeros(5), np.array([0.0, 0.2, 0.4, 0.6, 0.8])
-    for _ in range(5):
-        asked.append(NoisyScore(theta, curved * (best - theta) + 0.01 * rng.normal(size=5), 0.01))
-        theta = averaged_newton_point(asked, inverse_variance_weights(asked, None, []), None)
-    return asked
+def _nonconvergence(rng, curved, n_steps=5):
+    """Points, each where those before it lead if curvatures are 1, and noise of .01."""
+    best = np.array([0.0, 0.2, 0.4, 0.6, 0.8])
+    problem = Asked(lambda theta, mu: curved * (best - theta) + 0.01 * rng.normal(size=5))
+    before = NoisyScore(np.zeros(5), np.full(5, 9.0), 0.01)
+    return walk(problem, np.zeros(5), (100.0,) * (n_steps + 1), None, before).nonconvergence
 
 
 def test_scores_that_still_point_somewhere_are_told_from_noise():
@@ -681,14 +698,14 @@ def test_scores_that_still_point_somewhere_are_told_from_noise():
     Where one direction has a tenth of the curvature nearly all do, and name it.
     """
     rng = np.random.default_rng(5)
-    arrived = [nonconvergence_direction(_ends(rng, np.ones(5))) is not None for _ in range(2000)]
+    arrived = [_nonconvergence(rng, np.ones(5)) is not None for _ in range(2000)]
     assert sum(arrived) < 12
     curved = np.array([1.0, 1.0, 1.0, 1.0, 0.1])
-    found = [nonconvergence_direction(_ends(rng, curved)) for _ in range(200)]
+    found = [_nonconvergence(rng, curved) for _ in range(200)]
     pointing = [one for one in found if one is not None]
     assert len(pointing) > 180
     assert all(abs(one[4]) > 2.0 * np.abs(one[:4]).max() for one in pointing)
-    assert nonconvergence_direction(_ends(rng, curved)[:2]) is None
+    assert _nonconvergence(rng, curved, 2) is None
 
 
 def test_a_label_that_few_held_scores_tell_is_named():

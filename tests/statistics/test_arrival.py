@@ -11,11 +11,18 @@ import pytest
 from scipy.special import expit
 
 import dpfast
+from dpfast.curator import Answer, JointAnswer
 from dpfast.curator.preconditioned import Linearization
 from dpfast.models import LogCosh, Mallows, Objective, resolve_loss
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.newton import _settled
-from dpfast.solvers.pcn.curvature import CurvatureModel, gaussian_design_hessian
+from dpfast.solvers.pcn.curvature import (
+    CurvatureModel,
+    gaussian_design_curvature,
+    gaussian_design_hessian,
+)
+from dpfast.solvers.pcn.steps import AveragedNewton
+from dpfast.solvers.pcn.stopping import StoppingRule
 
 SLOPES = np.array([0.5, -0.5, 0.5])
 
@@ -136,19 +143,30 @@ def test_fits_arrive_at_very_steep_slopes(n, n_fits):
 
 
 def test_a_step_is_as_long_as_what_is_curved_halfway_makes_it():
-    """From slopes of 3 to 5 with exact scores: a step by the curvature at 3 leads half way."""
+    """From slopes of 3 to 4.5 with exact scores: a step by the curvature at 3 leads 3/5 of it."""
     loss, eye = dpfast.Logistic(), np.eye(3)
-    here, there = np.array([0.0, 3.0, 0.0]), np.array([0.0, 5.0, 0.0])
-    bends = CurvatureModel(eye, eye, Linearization(here, loss), (eye[0], 0.0, 0.0), 0.0)
-    now = bends.expected(here)
-    curvature = gaussian_design_hessian(*now)
-    means = [1.0 / (1.0 + np.exp(-size * NODES)) for size in (3.0, 5.0)]
-    score = MASSES @ ((means[1] - means[0]) * NODES)
-    plain = np.linalg.solve(curvature, score * eye[1])
-    better = bends.halfway(plain, here, curvature, now)
-    assert (
-        np.linalg.norm(here + better - there) < 0.45 < 0.85 < np.linalg.norm(here + plain - there)
-    )
+    here, there = np.array([0.0, 3.0, 0.0]), np.array([0.0, 4.5, 0.0])
+    at = Linearization(here, loss)
+    curvature = gaussian_design_hessian(*gaussian_design_curvature(at, eye[0]))
+    whiten = np.sqrt(np.linalg.inv(curvature))
+    means = [1.0 / (1.0 + np.exp(-size * NODES)) for size in (3.0, 4.5)]
+    score = MASSES @ ((means[1] - means[0]) * NODES) * eye[1]
+
+    class Exact:
+        n = 10_000
+
+        def score(self, theta, bound, mu, mu_meat=0.0):
+            return JointAnswer(Answer(whiten @ score, 1e-9, None), None, None, mu)
+
+        def trusted_part(self, step):
+            return 1.0
+
+    bends = CurvatureModel(whiten, np.linalg.inv(whiten), at, (eye[0], 0.0, 0.0), 0.0)
+    start, rule = np.linalg.solve(whiten, here), StoppingRule(10.0, 0.0, 2.0)
+    steps = AveragedNewton(Exact(), start, 9.0, rule, bends, False)
+    better = whiten @ steps.solve((1.0,), lambda theta, done: None).theta
+    plain = here + np.linalg.solve(curvature, score)
+    assert np.linalg.norm(better - there) < 0.2 < 0.5 < np.linalg.norm(plain - there)
 
 
 @pytest.mark.parametrize("steep", [1.0, 4.0, 8.0, 15.0])

@@ -29,7 +29,7 @@ from dpfast.solvers.pcn.curvature import (
     GaussianCurvature,
     bounded_curvature,
 )
-from dpfast.solvers.pcn.information import MIN_VARIATION, InformationBound, median_of_sorted
+from dpfast.solvers.pcn.information import MIN_VARIATION
 from dpfast.solvers.pcn.initial import OVERSTATED, predictor_of_mean
 from dpfast.solvers.pcn.plan import TINY, Setting
 from dpfast.solvers.pcn.precondition import Preconditioner
@@ -37,6 +37,10 @@ from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
 from dpfast.solvers.pcn.search import CUTTING_PLANE_PART, TRUST_REGION
 
 Array = NDArray[np.float64]
+
+#: Columns along which a curvature is 1; parts of it that scores determine; score variances there,
+#: their noise, and the unit of the parts.
+InformationBound = tuple[Array, Array, Array, float, float]
 
 #: Constants of compiled histograms, which their source explains.
 LOWEST, HIGHEST, TAIL_OCTAVES, FINER, RUN_LENGTH = -6, 20, 6, 8, 4
@@ -579,7 +583,7 @@ def information_bound(
     """
     values, columns, noise_in_all = relative_variances(known, meat, noise)
     values = np.maximum(values, 0.0)
-    reference = max(factor, median_of_sorted(values), TINY)
+    reference = max(factor, float(np.median(values)), TINY)
     doubt = math.sqrt(2.0 / len(columns)) * noise_in_all
     shares = np.minimum(reference, values + doubt) / reference
     if of_step and factor > 0.0:
@@ -708,6 +712,46 @@ def slope_moments(theta: Array, intercept: Array | None) -> tuple[float, float, 
     size = float(intercept @ intercept)
     mean = float(theta @ intercept) / size
     return mean, float(np.sum((theta - mean * intercept) ** 2)), size
+
+
+def predictor_moments(theta: Array, intercept: Array | None, unmapping: Array) -> Any:
+    """Compute mean and standard deviation of a predictor over rows with second moments 1."""
+    mean, signal, size = slope_moments(unmapping @ theta, intercept)
+    return mean, math.sqrt(signal / size)
+
+
+def step_coordinates(
+    theta: Array,
+    root: Array | None,
+    mapping: Array,
+    unmapping: Array,
+    unwhiten: Array,
+    intercept: Array | None,
+) -> tuple[Array, Array, Array, Array, Array | None, Array]:
+    """Map an estimate to coordinates in which a Newton step is the score."""
+    H, rows = np.eye(theta.size) if root is None else root, unwhiten @ unmapping
+    one = None if intercept is None else H @ unwhiten @ intercept
+    return H @ theta, mapping @ theta, mapping @ np.linalg.inv(H).T, H @ rows, one, rows
+
+
+def known_part(values: Array, noise: Any, floor: float) -> Array:
+    """Compute the part of each direction's curvature that is not noise."""
+    return np.asarray(np.maximum(values - noise, 0.0) / np.maximum(values, floor))
+
+
+def excess_variation(
+    curvature: Array | None, meat: Array, noise: float, most: float
+) -> tuple[float, Array] | None:
+    """Return how much more scores vary along a direction than along others; None if not clearly."""
+    p = len(meat)
+    if p < 2:
+        return None
+    H = np.eye(p) if curvature is None else curvature
+    values, columns, noise_in_all = relative_variances(H, meat, noise)
+    doubt = (math.sqrt(2.0 * p) + SIGNAL_SDS) * noise_in_all / p
+    others = np.maximum(values[:-1], 0.0).mean()
+    ratio = float((values[-1] - doubt) / max(others, noise, TINY))
+    return (ratio, columns[:, -1]) if ratio > most else None
 
 
 def bias_variance(

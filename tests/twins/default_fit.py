@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator import Answer, JointAnswer
 from dpfast.curator.preconditioned import Linearization
 from dpfast.models import LeastSquares, Logistic
 from dpfast.privacy.mechanisms import gaussian_scale, grid_bits
@@ -34,7 +35,6 @@ from dpfast.solvers.pcn.initial import (
 )
 from dpfast.solvers.pcn.plan import GRAM_NOISE, TINY, BudgetAllocation, Setting
 from dpfast.solvers.pcn.scores import SIGNAL_SDS, NoisyScore
-from dpfast.solvers.pcn.steps import averaged_noise
 from dpfast.solvers.pcn.stopping import StoppingRule
 from dpfast.solvers.pcn.weights import MIN_EIGENVALUE, choose_weight_exponent
 from tests.twins import decisions
@@ -43,8 +43,8 @@ from tests.twins.decisions import (
     NormHistogram,
     cutting_plane,
     precondition,
-    trust_region,
 )
+from tests.twins.newton import averaged_newton
 from tests.twins.thresholds import ALL_OCTAVES, centre_of, is_tie, next_key, value_of
 
 Array = NDArray[np.float64]
@@ -372,9 +372,11 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
         model = decisions.CurvatureModel(
             local.whiten, back, model_at, (intercept, 0.0, 0.0), 1.0, shape, undetermined
         )
-    theta, hessian, meat, min_meat, noises, step_noise = newton_steps(
-        table, rows, theta, budget.steps, bound, rule, model, stepped, (score_of, reach)
+    problem = Scores(table, rows, score_of, reach)
+    found = averaged_newton(
+        problem, theta, bound, rule, model, True, budget.steps, last_score=stepped
     )
+    theta, hessian, meat, min_meat = found.theta, found.curvature, found.meat[0], found.min_meat
 
     # variances of sampling, noise and bias
     variances = np.linalg.eigvalsh(meat)
@@ -396,89 +398,28 @@ def solve(table: Table, setting: Setting, allocation: BudgetAllocation) -> tuple
         W, theta, back = np.linalg.solve(hessian, W.T).T, hessian @ theta, hessian @ back
     signal = decisions.slope_moments(theta, back @ intercept)[1]
     allowance = clipping.ASYMMETRY * bias
-    biases = decisions.bias_variance(known, noises, signal, pilot_variance, allowance)
-    total = meat / max(1, n - p) + np.diag(step_noise**2 + biases)
+    biases = decisions.bias_variance(known, found.noises, signal, pilot_variance, allowance)
+    total = meat / max(1, n - p) + np.diag(found.noise**2 + biases)
     return W @ theta, W @ total @ W.T
 
 
-def newton_steps(
-    table: Table,
-    rows: Array,
-    theta: Array,
-    mus: tuple[float, ...],
-    bound: float,
-    rule: StoppingRule,
-    model: Any,
-    stepped: NoisyScore | None,
-    loss: tuple[Any, Any],
-) -> tuple[Array, Array | None, Array, Array | None, list[float], float]:
-    """Spend the budgets on steps of clipped scores, averaged by inverse variance."""
-    n, p, hessian = table.n, len(theta), None
-    done = before = int(stepped is not None)
-    here = start = model.expected(theta, model.start) if model else None
-    converged = bool(stepped) and rule.converged(stepped, None, mus, False, n)  # type: ignore
-    left = [math.hypot(*mus[1:])] if converged else list(mus[before:])
-    scores, curvatures, meats, averaged = [], [], [], 0
+class Scores(NamedTuple):
+    """The problem of the Newton steps: mean scores of whitened rows."""
 
-    def bound_of(hessian: Array | None, of_step: bool = False) -> Any:
-        if not (meats and model):
-            return None
-        weights = np.array([meat.noise_scale**-2 for meat in meats])
-        pooled = np.tensordot(weights / weights.sum(), [meat.value for meat in meats], 1)
-        H = np.eye(p) if hessian is None else hessian
-        return decisions.information_bound(
-            H, pooled, weights.sum() ** -0.5, 1.0, model.undetermined, of_step
-        )
+    table: Table
+    rows: Array
+    score_of: Any
+    reach: Any
 
-    while left:
-        mu = left.pop(0)
-        eta, (score_of, reach) = rows @ theta, loss
-        scored = rows * (score_of(eta) * reach(eta))[:, None]
-        score, *more = table.scores(scored, bound, mu, 0.5 * mu * (done > 0))
-        scores.append(NoisyScore(theta, *score))
-        meats += more
-        curvatures += [here] if here else []
-        averaged += done > 0
-        if done > before:
-            updated = decisions.bfgs_update(hessian, *scores[-2:])
-            if model and updated is not hessian:
-                updated = model.bfgs_update(hessian, here, *scores[-2:])
-            if updated is not hessian:
-                hessian, averaged = updated, averaged if converged else 1
-        last, weights = scores[-averaged:], None
-        if averaged > 1:
-            weights = decisions.inverse_variance_weights(last, hessian, curvatures[-averaged:])
-        step = decisions.averaged_newton_point(last, weights, hessian, bound_of(hessian, True))
-        step = step - theta
-        if model:
-            step = model.halfway(step, theta, hessian, here)
-        factor = cutting_plane(step, scores)
-        if model:
-            factor = min(factor, trust_region(model.whiten @ step, here[1]))
-        theta = theta + factor * step
-        if model:
-            there = model.expected(theta)
-            hessian, here = model.transported(hessian, here, there), there
-        if factor < 1.0:
-            averaged, converged = 0, False
-        elif left:
-            earlier = scores[-2].debiased_squared_norm if done > before else None
-            converged = rule.converged(scores[-1], earlier, (mu, *left), done > 0, n)
-            left = [math.hypot(*left)] if converged else left
-        done += 1
+    @property
+    def n(self) -> int:
+        return self.table.n
 
-    noise = scores[-1].noise
-    if averaged > 1 and weights is not None:
-        noise = averaged_noise(scores[-averaged:], weights)
-    min_meat = None
-    if model:
-        smaller = (*here[:2], *map(min, start[2:], here[2:]))
-        if smaller[2:] != here[2:]:
-            hessian = model.transported(hessian, here, smaller)
-        found = bound_of(hessian)
-        if found:
-            H = np.eye(p) if hessian is None else hessian
-            hessian, min_meat, _ = decisions.apply_information_bound(H, *found)
-    weights = np.array([meat.noise_scale**-2 for meat in meats])
-    meat = np.tensordot(weights / weights.sum(), [meat.value for meat in meats], 1)
-    return theta, hessian, meat, min_meat, [s.noise for s in scores[1 - before :]], noise
+    def score(self, theta: Array, bound: float, mu: float, mu_meat: float) -> JointAnswer:
+        eta = self.rows @ theta
+        scored = self.rows * (self.score_of(eta) * self.reach(eta))[:, None]
+        answers = [Answer(*each, None) for each in self.table.scores(scored, bound, mu, mu_meat)]
+        return JointAnswer(answers[0], answers[0], answers[-1], mu)
+
+    def trusted_part(self, step: Array) -> float:
+        return 1.0
