@@ -164,16 +164,22 @@ include "records/view.pxi"
 
 # ---- for other compiled modules; documented in dpfast/kernels/records.pxd ----------------------
 
-cdef int take(records_model *model, records_data *data, int loss, int weighting, bint intercept,
-              double c, double h, double scale, double radius, const void *x, Py_ssize_t n,
-              Py_ssize_t q, Py_ssize_t row_bytes, int item_bytes, const double *y,
-              double divisor, int threads) noexcept nogil:
-    """Fill model and data from plain arguments; return 0 or REFUSED."""
+cdef void plain_model(records_model *model, int loss, int weighting, bint intercept, double c,
+                      double h, double scale, double radius) noexcept nogil:
+    """Fill a model of a built-in loss with a known scale, of records without weights."""
     model.loss, model.weighting, model.intercept = loss, weighting, intercept
     model.c, model.h, model.scale, model.radius = c, h, scale, radius
     model.scale_factor = model.kappa = 0.0
     model.largest_weight, model.user_coupled = 1.0, 0
     model.user_slopes, model.user_psi, model.user_values = NULL, NULL, NULL
+
+
+cdef int take(records_model *model, records_data *data, int loss, int weighting, bint intercept,
+              double c, double h, double scale, double radius, const void *x, Py_ssize_t n,
+              Py_ssize_t q, Py_ssize_t row_bytes, int item_bytes, const double *y,
+              double divisor, int threads) noexcept nogil:
+    """Fill model and data from plain arguments; return 0 or REFUSED."""
+    plain_model(model, loss, weighting, intercept, c, h, scale, radius)
     if loss == LOSS_USER or settle(model) != FINE:
         return REFUSED
     if n < 0 or q < 0 or q + intercept == 0 or threads < 0:

@@ -20,6 +20,7 @@ from libc.math cimport INFINITY, M_PI, atan, frexp, hypot, ldexp, pow, sqrt
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
+from dpfast.kernels.records cimport lengths_of_rows, quantity, row_view, sums_of_rows
 from dpfast.kernels.sampler cimport noisy_part, release_in_place
 
 cdef extern from "unistd.h" nogil:
@@ -34,25 +35,42 @@ cnp.import_array()
 
 # Parts of the package, set once by `connect`.
 cdef object door, Answer, NOTHING, OBSERVER, TAPE, Grids, together, joint_grids, vector_grid
-cdef object Ledger, GDP, MARK, HERE, cost_of, charge_of_ledger, QUANTA
+cdef object Ledger, GDP, MARK, HERE, cost_of, charge_of_ledger, QUANTA, set_mu
 cdef int MIN_GRID_BITS
-cdef object new_tuple = tuple.__new__
+
+cdef extern from *:
+    """
+    /* As tuple.__new__ makes an instance of a subclass without fields of its own. */
+    static PyObject *new_tuple(PyObject *kind, PyObject *items) {
+        Py_ssize_t i, size = PyTuple_GET_SIZE(items);
+        PyObject *made = ((PyTypeObject *)kind)->tp_alloc((PyTypeObject *)kind, size);
+        if (made == NULL)
+            return NULL;
+        for (i = 0; i < size; i++) {
+            PyObject *item = PyTuple_GET_ITEM(items, i);
+            Py_INCREF(item);
+            PyTuple_SET_ITEM(made, i, item);
+        }
+        return made;
+    }
+    """
+    object new_tuple(object kind, tuple items)
 
 
 def connect(module, answers, contexts, mechanisms, book):
     """Set the module of the mechanisms, and what else a session uses of the package."""
     global door, Answer, NOTHING, OBSERVER, TAPE, Grids, together, joint_grids, vector_grid
-    global Ledger, GDP, MARK, HERE, cost_of, charge_of_ledger, QUANTA, MIN_GRID_BITS
+    global Ledger, GDP, MARK, HERE, cost_of, charge_of_ledger, QUANTA, set_mu, MIN_GRID_BITS
     door, (Answer, NOTHING), (OBSERVER, TAPE, MARK, HERE) = module, answers, contexts
     Grids, together, joint_grids, vector_grid, MIN_GRID_BITS = mechanisms
     Ledger, GDP, cost_of, QUANTA = book
-    charge_of_ledger = Ledger.charge
+    charge_of_ledger, set_mu = Ledger.charge, GDP.mu.__set__
 
 
 # ---- the accountant ------------------------------------------------------------------------------
 
 cdef dict prices = {}  # GDP and quanta of each mu that was charged lately; public
-cdef dict quanta_of_scale = {}  # quanta of the square of 10^-s, by s; public
+cdef dict quanta_of_scale = {}  # quanta of the square of 10^-s, as m and k of m 2^k, by s; public
 cdef enum:
     MOST_PRICES = 4096
 
@@ -91,17 +109,29 @@ cdef object quanta_of_square(double mu):
     PyMem_Free(text)
     if not understood or s < 0:
         return cost_of(2, mu)[0]
-    cdef object scale = quanta_of_scale.get(s), whole = PyLong_FromUnsignedLongLong(a)
-    if scale is None:
-        scale = quanta_of_scale[s] = QUANTA // (<object>10) ** (<object>(2 * s))
-    return whole * whole * scale
+    cdef object scale = quanta_of_scale.get(s), whole = PyLong_FromUnsignedLongLong(a), factor
+    cdef Py_ssize_t zeros
+    if scale is None:  # 10^-324 has many factors of two, which a shift multiplies by
+        factor = QUANTA // (<object>10) ** (<object>(2 * s))
+        zeros = (factor & -factor).bit_length() - 1
+        scale = quanta_of_scale[s] = factor >> zeros, zeros
+    return (whole * whole * (<tuple>scale)[0]) << (<tuple>scale)[1]
+
+
+cdef object gdp(double mu):
+    """Make the GDP of a computed mu, without the price of a look at its type."""
+    if not 0.0 < mu < INFINITY:
+        return GDP(mu)  # which refuses it
+    cost = GDP.__new__(GDP)
+    set_mu(cost, mu)
+    return cost
 
 
 cdef tuple price_of(double mu, cost=None):
     """Return the GDP of a mu, and its quanta."""
     cdef object price = prices.get(mu)
     if price is None:
-        price = GDP(mu) if cost is None else cost, quanta_of_square(mu)
+        price = gdp(mu) if cost is None else cost, quanta_of_square(mu)
         if len(prices) >= MOST_PRICES:
             prices.clear()
         prices[mu] = price
@@ -143,7 +173,7 @@ cdef bint granted(object ledger, object cost, object label) except -1:
     return True
 
 
-def charge(ledger, cost, label):
+cpdef object charge(ledger, cost, label):
     """Charge the cost of a question before a record is read, or refuse it."""
     if not granted(ledger, cost, label):
         ledger.charge(cost, label)
@@ -170,7 +200,7 @@ cdef int vector_part(noisy_part *part, cnp.ndarray value, double scale) except -
     return 0
 
 
-def release_with_noise(noise, tuple question not None, receipt, value):
+cpdef object release_with_noise(noise, tuple question, receipt, value):
     """Add noise to one mean, in sight of the observer."""
     cdef noisy_part part
     cdef double scale = (<tuple>receipt)[4]
@@ -233,7 +263,10 @@ cdef list answered(tuple question, tuple receipts, list noisy):
             answers.append(new_tuple(Answer, (value, receipt[4], receipt)))
         i += 1
     if tape is not None:
-        tape.keep(question, answers)
+        if isinstance(tape, Tape):
+            (<Tape>tape).keep_answers(question, answers)
+        else:
+            tape.keep(question, answers)
     return answers
 
 

@@ -30,6 +30,41 @@ cdef object inverted(object spreads, Py_ssize_t q):
     return inverses
 
 
+cdef int quantity(object what) except -1:
+    return QUANTITIES.index(what)
+
+
+cdef int turn(records_view *view, const row_view *of) except -1:
+    """Set what a view with its map and units is about; refuse constants out of range."""
+    view.what, view.loss = of.what, of.loss if of.has_loss else NO_LOSS
+    if view.loss >= 0 and (records_loss_traits(view.loss) < 0 or view.loss == LOSS_USER):
+        raise ValueError(f"loss must be one of {LOSS_CODES}; got {view.loss}")
+    if view.loss == NO_LOSS and QUANTITIES[of.what] not in ("response", "weight"):
+        raise ValueError("a view without a loss is of responses or weights only")
+    if not (in_range(of.c) and in_range(of.h) and in_range(of.scale)):
+        raise ValueError("c, h and scale must lie between 1e-100 and 1e100")
+    if of.predictor != NULL and (view.matrix == NULL or of.back != NULL):
+        raise ValueError("predictors of rows without their map need a map, and no back")
+    view.c, view.h, view.scale, view.shift = of.c, of.h, of.scale, of.shift
+    view.reach, view.weigh = of.reach, of.weigh
+    view.theta, view.predictor = of.theta, of.predictor
+    view.back, view.far_theta, view.far_scale = of.back, of.far_theta, of.far_scale
+    view.radius, view.power = of.radius, of.power
+    view.keep, view.squares, view.whole = NULL, NULL, 0.0
+    return 0
+
+
+cdef int count_lengths(const records_data *data, const records_view *view, int threads,
+                       long long *counts) except -1:
+    cdef int failed
+    check_threads(threads)
+    with nogil:
+        failed = records_lengths(data, view, threads, counts)
+    if failed:
+        raise MemoryError("no memory for the partial sums")
+    return 0
+
+
 cdef class RecordView:
     """View of each record: a row ``(1, z) W``, z in units, and a number.
 
@@ -88,6 +123,7 @@ cdef class RecordView:
                  response=(0.0, 1.0), double reach=float("inf"), back=None,
                  double weigh=0.0, predictor=None, keep=None, squares=None):
         cdef records_view *view = &self.view
+        cdef row_view of
         cdef const double *at
         cdef Py_ssize_t q, p
         if type(matrix_) is tuple:
@@ -101,38 +137,33 @@ cdef class RecordView:
             raise ValueError("matrix must have a row for the constant, and a column")
         self.arguments = (matrix_, what, loss, c, h, scale, theta, shift, centres, spreads,
                           response, reach, back, weigh, predictor)
-        view.q, view.p, view.what = q, p, QUANTITIES.index(what)
+        view.q, view.p = q, p
         view.matrix = NULL
         if type(matrix_) is not tuple:
             view.matrix = matrix(matrix_, q + 1, p, "matrix")
-        view.loss = NO_LOSS if loss is None else loss
-        if view.loss >= 0 and (records_loss_traits(view.loss) < 0 or view.loss == LOSS_USER):
-            raise ValueError(f"loss must be one of {LOSS_CODES}; got {loss}")
-        if view.loss == NO_LOSS and what not in ("response", "weight"):
-            raise ValueError("a view without a loss is of responses or weights only")
-        if not (in_range(c) and in_range(h) and in_range(scale)):
-            raise ValueError("c, h and scale must lie between 1e-100 and 1e100")
-        view.c, view.h, view.scale, view.shift = c, h, scale, shift
+        of.what, of.has_loss, of.loss = quantity(what), loss is not None, 0
+        if loss is not None:
+            of.loss = loss
+        of.c, of.h, of.scale, of.shift, of.reach, of.weigh = c, h, scale, shift, reach, weigh
         view.y_centre, view.y_spread = response
-        view.weigh = weigh
         theta = np.zeros(p) if theta is None else theta
         centres = np.zeros(q) if centres is None else centres
         inverses = np.ones(q) if spreads is None else inverted(spreads, q)
-        view.theta = vector(theta, p, "theta")
+        of.theta = vector(theta, p, "theta")
         view.centre, view.inverse = vector(centres, q, "centres"), vector(inverses, q, "spreads")
-        view.reach, view.back, view.far_theta, view.predictor = reach, NULL, NULL, NULL
+        of.back, of.far_theta, of.predictor = NULL, NULL, NULL
+        of.far_scale = of.radius = of.power = 0.0
         self.arrays = [matrix_, theta, centres, inverses]
         if back is not None:
-            turn, far, view.far_scale, view.radius, view.power = back
-            view.back, view.far_theta = matrix(turn, p, p, "back"), vector(far, p, "theta")
-            self.arrays += [turn, far]
+            leverage, far, of.far_scale, of.radius, of.power = back
+            of.back, of.far_theta = matrix(leverage, p, p, "back"), vector(far, p, "theta")
+            self.arrays += [leverage, far]
         if predictor is not None:
-            if view.matrix == NULL or back is not None:
-                raise ValueError("predictors of rows without their map need a map, and no back")
-            view.predictor = vector(predictor, q + 1, "predictor")
+            of.predictor = vector(predictor, q + 1, "predictor")
             self.arrays.append(predictor)
+        turn(view, &of)
 
-        self.what, self.n_stored, view.keep, view.squares, view.whole = what, -1, NULL, NULL, 0.0
+        self.what, self.n_stored = what, -1
         if keep is not None or squares is not None:
             lengths = keep if squares is None else squares
             self.n_stored = len(lengths)
@@ -179,19 +210,13 @@ cdef class RecordView:
         cdef records_view view = self.view
         describe(X, y, &data)
         self.check(&data)
-        check_threads(threads)
         view.n_edges = len(edges)
         view.edges = vector(edges, len(edges), "edges")
         view.whole = whole
         if whole > 0.0 and data.weight == NULL:
             raise ValueError("only records with weights are counted in parts")
         cells = np.empty(len(edges) + 1, dtype=np.int64)
-        cdef long long *counts = <long long *> cnp.PyArray_DATA(cells)
-        cdef int failed
-        with nogil:
-            failed = records_lengths(&data, &view, threads, counts)
-        if failed:
-            raise MemoryError("no memory for the partial sums")
+        count_lengths(&data, &view, threads, <long long *> cnp.PyArray_DATA(cells))
         return cells
 
     def add_scores(self, X, y, cnp.ndarray group_of_row, Py_ssize_t first, double longest, scores,
@@ -232,3 +257,45 @@ cdef class RecordView:
             failed = records_scores(&data, &view)
         if failed:
             raise MemoryError("no memory for the partial sums")
+
+
+# ---- of the query session; documented in dpfast/kernels/records.pxd ----------------------------
+
+cdef int sums_of_rows(object base, const row_view *of, object X, object y, int loss, int weighting,
+                      double c, double h, double radius, const double *theta, int want,
+                      double divisor, int threads, double *gradient, double *hessian,
+                      double *meat) except -1:
+    cdef RecordView whole = <RecordView?>base
+    cdef records_view view = whole.view
+    cdef records_model model
+    cdef records_data data
+    cdef int fault, failed
+    turn(&view, of)
+    plain_model(&model, loss, weighting, 0, c, h, 1.0, radius)
+    fault = settle(&model)
+    if fault == FINE:
+        fault = judge_want(&model, want)
+    if fault != FINE or loss == LOSS_USER or weighting not in (MALLOWS, CLIP):
+        raise ValueError(explanation(fault, &model, want))
+    describe(X, y, &data)
+    whole.check(&data)
+    check_divisor(divisor)
+    check_threads(threads)
+    with nogil:
+        failed = records_sums_of_view(&model, &data, &view, theta, want, divisor, threads,
+                                      gradient, hessian, meat)
+    if failed:
+        raise MemoryError("no memory for the partial sums")
+    return 0
+
+
+cdef int lengths_of_rows(object base, const row_view *of, object X, object y, const double *edges,
+                         Py_ssize_t n_edges, int threads, long long *counts) except -1:
+    cdef RecordView whole = <RecordView?>base
+    cdef records_view view = whole.view
+    cdef records_data data
+    turn(&view, of)
+    describe(X, y, &data)
+    whole.check(&data)
+    view.edges, view.n_edges = edges, n_edges
+    return count_lengths(&data, &view, threads, counts)

@@ -102,7 +102,11 @@ cdef class Tape:
         self.parts, self.size = deque(), 0
         self.most_numbers, self.nothing = most_numbers, nothing
 
-    def keep(self, tuple question not None, answers):
+    def keep(self, tuple question not None, list answers not None):
+        """Record copies of the answers to one question: :meth:`keep_answers`."""
+        self.keep_answers(question, answers)
+
+    cdef int keep_answers(self, tuple question, list answers) except -1:
         """Record copies of the answers (value, noise scale, receipt) to one question.
 
         A question is its label, its cost, and the parameters that it was asked at.
@@ -124,6 +128,7 @@ cdef class Tape:
             self.size += count
         while self.size > self.most_numbers and len(self.parts) > 1:
             self.size -= self.parts.popleft()[5]
+        return 0
 
     @property
     def recorded(self):

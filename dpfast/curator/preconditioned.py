@@ -22,6 +22,7 @@ from dpfast.curator.noisy_release import (
     charge,
     release_with_noise,
 )
+from dpfast.data.records import Records
 from dpfast.data.scaling.maps import (
     NO_CLIPPING,
     LeverageWeights,
@@ -84,35 +85,6 @@ class PreconditionedQueries(session.RowQuestions):
     _curator: Curator
     _layout: Layout
 
-    def __init__(
-        self,
-        curator: Curator,
-        matrix: Array | None = None,
-        *,
-        subsample: Curator | None = None,
-        weigh: float = 0.0,
-    ) -> None:
-        self._curator, self._sample, self._weigh = curator, subsample, weigh
-        records = curator._records
-        self._means = records.means
-        self._raw, self._units = records.uncoded
-        self._intercept = curator.objective.fit_intercept
-        self._matrix = matrix
-        columns = records.n_covariates + int(self._intercept)
-        self.n = curator.n
-        self.dimension = columns if matrix is None else matrix.shape[1]
-        #: Layout of sums of transformed rows.
-        self._layout = curator._layout._replace(row=self.dimension, mapped=matrix is not None)
-        self._rotated: Any = None
-        if (
-            matrix is not None
-            and not self._means
-            and self.n * self.dimension >= MIN_ROTATED_ENTRIES
-        ):
-            from dpfast.curator.rotated import rotate
-
-            self._rotated = rotate(matrix, self._raw, self._layout)
-
     def mapped(self, matrix: Array) -> PreconditionedQueries:
         """Return queries about the same records with rows ``a'W``."""
         matrix = matrix if self._matrix is None else self._matrix @ matrix
@@ -150,7 +122,7 @@ class PreconditionedQueries(session.RowQuestions):
     ) -> Answer:
         """Mean of ``min(1, radius^2/|a|^2) a r``, r clipped to ``+-cap``; ``mu`` (claim C13)."""
         view = self._view(what, at, shift)
-        return _negative(self._release_means(view, Mallows, radius, cap, mu).gradient)
+        return session.negated(self._release_means(view, Mallows, radius, cap, mu).gradient)
 
     def gram_and_moment(
         self,
@@ -166,7 +138,7 @@ class PreconditionedQueries(session.RowQuestions):
         """
         view = self._view("response", at, shift)
         answer = self._release_means(view, Mallows, radius, cap, budget.gradient, budget.hessian)
-        return answer.hessian, _negative(answer.gradient)
+        return answer.hessian, session.negated(answer.gradient)
 
     def clipped_and_counted(
         self,
@@ -199,43 +171,7 @@ class PreconditionedQueries(session.RowQuestions):
         score = release_with_noise(curator._noise, question, plan.receipts[0], sums[0])
         counted = release_with_noise(curator._noise, question, receipt, counts / self.n)
         score = rotated.back(score) if rotated else score
-        return _negative(score), counted
-
-    def norm_histogram(
-        self,
-        edges: Array,
-        mu: float,
-        at: Linearization | None = None,
-        what: str = "response",
-        row_clipping: RowClipping = NO_CLIPPING,
-        direction: Array | None = None,
-    ) -> Answer:
-        """Release a histogram of norms of the transformed records (claim C60)."""
-        curator = self._curator
-        receipt, cost = _histogram_receipt(self.n, self._layout.excess, len(edges) + 1, mu)
-        if what == "weight":
-            receipt = receipt._replace(query="histogram of weights")
-        charge(curator.ledger, cost, receipt.query)
-        view = self._view(what, at, row_clipping=row_clipping, rotate=direction is None)
-        if direction is not None:
-            from dpfast.data.scaling.transformed import count_along
-
-            counts = curator._records.total(count_along, edges, view, direction)
-        elif not self._means:
-            counts = self._counts(view, edges)
-        elif what == "score":
-            persons = self._persons(compiled(view, self._units), float(edges[-1]))
-            identity = _identity_view(self.dimension)
-            counts = persons.total(identity.counts, edges, curator._threads, 0.0)
-        else:  # each row has its own cell, and counts as its part of a person
-            from dpfast.data.persons.scores import counting_unit
-
-            unit, compiled_view = counting_unit(self.n), compiled(view, self._units)
-            counts = self._raw.total(compiled_view.counts, edges, curator._threads, unit) / unit
-        theta = None if at is None else at.theta
-        directions = () if direction is None else (direction,)
-        question = (receipt.query, mu, edges, what, theta, *directions, *self._observed(view))
-        return curator._release(question, receipt, counts / self.n)
+        return session.negated(score), counted
 
     def refuse(
         self,
@@ -285,6 +221,24 @@ class PreconditionedQueries(session.RowQuestions):
 
         compiled_view = compiled(view, self._units)
         return self._persons(compiled_view, ROW_NORM_FACTOR * radius).total(*arguments)
+
+    def _special_counts(self, view: TransformedView, edges: Array, direction: Array | None) -> Any:
+        """Count norms between these edges along a direction, or of rows that are not arrays."""
+        threads = self._curator._threads
+        if direction is not None:
+            from dpfast.data.scaling.transformed import count_along
+
+            return self._curator._records.total(count_along, edges, view, direction)
+        if not self._means:
+            return self._counts(view, edges)
+        if view.what == "score":
+            persons = self._persons(compiled(view, self._units), float(edges[-1]))
+            return persons.total(_identity_view(self.dimension).counts, edges, threads, 0.0)
+        # each row has its own cell, and counts as its part of a person
+        from dpfast.data.persons.scores import counting_unit
+
+        unit, compiled_view = counting_unit(self.n), compiled(view, self._units)
+        return self._raw.total(compiled_view.counts, edges, threads, unit) / unit
 
     def _rotated_counts(self, view: TransformedView, edges: Array) -> Any:
         """Count rotated rows with lengths between these edges, exactly."""
@@ -373,7 +327,7 @@ def row_plans(
     mus = [2.0 * GRID_COST * mean for mean in wanted]  # small: no grid is too fine for it
     budget = StepBudget(mus[0], mus[1], mus[2])
     kernel, constants = _kernel_and_constants(weights, 1.0, float(capped), layout.row)
-    assert constants.coupling == "independent" and constants.sides is None  # as joint_price has it
+    assert constants.coupling == "independent" and constants.sides is None  # as the session has it
     plan = make_plan(constants, layout, budget)
     slack = relative_slack(layout.n, layout.depth(plan.want))
     up = _UP, 1.0 + ROUNDING_FORMULA, 1.0 + ROUNDING_PRODUCT
@@ -386,16 +340,11 @@ def row_plans(
     return plans
 
 
-@lru_cache(maxsize=1024)
-def joint_price(gradient: float, hessian: float, meat: float, means: bool) -> GDP:
-    """Price the means of a query about mapped rows (claims C17 and C72)."""
-    return GDP(joint_mu("independent", gradient, hessian, meat, means=means))
+def _rotated_rows(matrix: Array, records: Any, layout: Layout) -> Any:
+    """Make rotated rows of a map; many records have them."""
+    from dpfast.curator.rotated import rotate
 
-
-def _negative(gradient: Answer) -> Answer:
-    """Return the mean score: minus the mean gradient."""
-    value, noise_scale, receipt = gradient
-    return Answer(-value, noise_scale, receipt)
+    return rotate(matrix, records, layout)
 
 
 @lru_cache(maxsize=512)
@@ -441,9 +390,20 @@ def _identity_view(p: int) -> RecordView:
     return RecordView((p + 1, p))
 
 
-session.connect_plans(Receipt, Plan, _kernel_and_plan, joint_price)
+session.connect_plans(
+    Receipt,
+    Plan,
+    _kernel_and_plan,
+    _histogram_receipt,
+    GRID_COST,
+    1.0 + ROUNDING_FORMULA,
+    0.5 * CLAMP,
+)
 session.connect_rows(
-    JointAnswer, TransformedView, RecordView, NO_CLIPPING, Clip, row_plans, zero_and_identity
+    (JointAnswer, TransformedView, RecordView, Records, Layout),
+    (NO_CLIPPING, Clip),
+    (row_plans, zero_and_identity, _rotated_rows),
+    MIN_ROTATED_ENTRIES,
 )
 compiled = session.compiled
 

@@ -47,3 +47,39 @@ cdef int weighted_loss(int loss, int weighting, bint intercept, double c, double
                        Py_ssize_t row_bytes, int item_bytes, const double *y,
                        const double *theta, double divisor, int threads,
                        double *result) noexcept nogil
+
+# ---- of our own query session, which holds the records; these may change and need the GIL ------
+
+# What a view of records is about, beside its map and its units: dpfast.kernels.records.RecordView.
+# Every field is set for every question.
+cdef struct row_view:
+    int what  # of `quantity`
+    bint has_loss
+    int loss
+    double c
+    double h
+    double scale
+    double shift
+    double reach
+    double weigh
+    const double *theta  # p doubles
+    const double *predictor  # q + 1 doubles, or NULL
+    const double *back  # p * p doubles, or NULL; then the rest
+    const double *far_theta
+    double far_scale
+    double radius
+    double power
+
+# Number of a quantity of a view by its name.
+cdef int quantity(object what) except -1
+
+# Sums of rows, as those of RecordKernel (Mallows or clipping, scale 1) of a RecordView of this map
+# and these units; `theta` is p zeros, `X` and `y` are arrays.
+cdef int sums_of_rows(object view, const row_view *of, object X, object y, int loss, int weighting,
+                      double c, double h, double radius, const double *theta, int want,
+                      double divisor, int threads, double *gradient, double *hessian,
+                      double *meat) except -1
+
+# Records in each cell of lengths, as RecordView.counts; one more than there are edges.
+cdef int lengths_of_rows(object view, const row_view *of, object X, object y, const double *edges,
+                         Py_ssize_t n_edges, int threads, long long *counts) except -1

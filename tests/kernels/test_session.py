@@ -10,21 +10,32 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.answers import Receipt
+from dpfast.curator.answers import Receipt, StepBudget
+from dpfast.curator.curator import Curator
 from dpfast.curator.joint import Layout, Plan
 from dpfast.curator.noisy_release import charge, observed, release_with_noise
-from dpfast.curator.preconditioned import _kernel_and_plan, row_plans
+from dpfast.curator.preconditioned import (
+    LeverageWeights,
+    Linearization,
+    PreconditionedQueries,
+    RowClipping,
+    _histogram_receipt,
+    _kernel_and_plan,
+    row_plans,
+)
 from dpfast.curator.scaling.columns import MAX_TURNED, Columns
 from dpfast.data import Records
+from dpfast.data.records import Mapped
+from dpfast.data.scaling.units import ReleasedScales
 from dpfast.errors import BudgetExceeded, DpfastError, LedgerClosed
 from dpfast.kernels.keys import CELLS
 from dpfast.kernels.sampler import ExactSampler
-from dpfast.kernels.session import quanta
-from dpfast.models import Clip, Mallows
+from dpfast.kernels.session import histogram_plan, quanta
+from dpfast.models import Clip, LeastSquares, LogCosh, Logistic, Mallows, Objective
 from dpfast.privacy import EntropyNoise
 from dpfast.privacy.ledger.book import cost_in_quanta
 from dpfast.privacy.ledger.process import HERE
-from dpfast.privacy.mechanisms import joint_grids, release_together
+from dpfast.privacy.mechanisms import GRID_COST, joint_grids, release_together
 from tests.curator.test_door import Watcher
 from tests.loops import each
 
@@ -312,6 +323,13 @@ def test_means_with_other_bounds_are_planned_in_python(capped, wanted):
     assert row_plans(Clip, False, LAYOUTS[0], True, False, True).usual
 
 
+def everything(found):
+    """All of a result, to the last bit."""
+    if isinstance(found, (tuple, list)):
+        return [everything(part) for part in found]
+    return (found.shape, found.tobytes()) if isinstance(found, np.ndarray) else found
+
+
 def compiled_plan(weights, norm, cap, layout, *mus):
     wanted = [mu > 0.0 for mu in mus]
     return row_plans(weights, cap > 0.0, layout, *wanted).at(norm, cap, *mus)
@@ -351,3 +369,124 @@ def test_many_records_and_those_of_files_are_counted_in_windows():
         records = Records(np.zeros((n, q)), np.zeros(n), None)
         columns = Columns(records, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
         assert columns._few is few
+
+
+POWERS = [1.0, 0.7, 0.0]
+
+
+def questions(rows, map_of, seed):
+    """Ask each kind of question, at parameters and constants that follow from a seed."""
+    rng = np.random.default_rng(seed)
+    p = rows.dimension
+    at = Linearization(rng.normal(size=p), [LeastSquares(), Logistic()][seed % 2], 1.5)
+    far = Linearization(rng.normal(size=p), LogCosh(), 0.8)
+    weights = LeverageWeights(far, 0.9, POWERS[seed % 3], np.linalg.qr(rng.normal(size=(p, p)))[0])
+    clipping = RowClipping(weights, 2.0)
+    edges = np.sort(rng.uniform(0.0, 3.0, 7))
+    yield rows.gram(1.2, 0.3)
+    yield rows.gram(1.2, 0.3, at)
+    yield rows.moment(1.1, 2.0, 0.2, at if seed % 2 else None, "response", 0.1)
+    yield rows.gram_and_moment(1.3, 1.7, StepBudget(0.2, 0.4), None, -0.2)
+    yield rows.clipped(at, 0.8, 0.5, 0.2)
+    yield rows.clipped(at, 0.8, 0.5, 0.25, clipping)
+    yield rows.clipped(far, 1.4, 0.5)
+    yield rows.norm_histogram(edges, 0.3, at, "score")
+    yield rows.norm_histogram(edges, 0.3, at, "score", clipping)
+    yield rows.norm_histogram(edges[:3], 0.4)
+    yield rows.norm_histogram(edges, 0.35, far, "residual")
+    if map_of is not None:
+        mapped = rows.mapped(map_of)
+        yield mapped.clipped(Linearization(rng.normal(size=p), LogCosh(), 0.4), 0.7, 0.3, 0.1)
+        yield from questions(mapped, None, seed + 1)
+        yield rows.gram(1.5, 0.25)  # of the first map again
+
+
+def all_answers(seed, X, y, units, intercept, weigh=0.0):
+    records = Records(X, y, None)
+    if units is not None:
+        records = Mapped(records, units.coded, units=units)
+    objective = Objective(LeastSquares(), Mallows(1.0), X.shape[1], fit_intercept=intercept)
+    ledger = dpfast.Ledger(100.0)
+    curator = Curator(records, objective, ledger, dpfast.SeededNoise(seed))
+    rng = np.random.default_rng(seed + 50)
+    p = X.shape[1] + intercept
+    rows = PreconditionedQueries(
+        curator, rng.normal(size=(p, p)) if seed % 2 else None, weigh=weigh
+    )
+    return list(questions(rows, rng.normal(size=(p, p)), seed)), ledger
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_questions_about_arrays_are_those_of_their_blocks(seed, monkeypatch):
+    """The compiled road and the one of files answer the same, receipts and charges included."""
+    rng = np.random.default_rng(seed)
+    n, q = [1, 3, 40, 257][seed % 4], 1 + seed % 3
+    X, y = rng.normal(size=(n, q)), 1.0 * (rng.random(n) < 0.5)
+    X[rng.random(X.shape) < 0.03], y[rng.random(n) < 0.03] = np.nan, np.inf
+    X = [X, np.asfortranarray(X), X.astype(np.float32), np.repeat(X, 2, axis=0)[::2]][seed % 4]
+    units = None
+    if seed % 3:
+        units = ReleasedScales(rng.normal(size=q), np.exp(rng.normal(size=q)), (0.2, 1.3))
+    if seed == 5:  # with weights and offsets
+        y = np.column_stack([y, rng.random(n), rng.normal(size=n)])
+    arguments = X, y, units, bool(seed % 2), 0.5 * (seed == 5)
+    compiled, ledger = all_answers(seed, *arguments)
+    total = Records.total
+    monkeypatch.setattr(Records, "total", lambda *call: total(*call))  # then every read calls it
+    others, other_ledger = all_answers(seed, *arguments)
+    assert len(compiled) == len(others) > 20
+    assert everything(compiled) == everything(others)
+    assert ledger._entries == other_ledger._entries and ledger._spent == other_ledger._spent
+    spent = sum(cost_in_quanta(2, entry.spend.mu)[0] for entry in ledger.entries)
+    assert ledger._spent == (spent,)
+
+
+def test_a_question_is_about_the_map_that_its_rows_have():
+    """A compiled view is made again where the map, or the units, are others."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    objective = Objective(LeastSquares(), Mallows(1.0), 2, fit_intercept=False)
+
+    def asked(first, then, units=None):
+        curator = Curator(Records(X, y, None), objective, dpfast.Ledger(9.0), dpfast.SeededNoise(0))
+        rows = PreconditionedQueries(curator, first)
+        rows.gram(1.0, 1.0)
+        rows._matrix, rows._units = then, units
+        return rows.gram(1.0, 1.0).value.tobytes()
+
+    one, two = np.eye(2) * 0.5, rng.normal(size=(2, 2))
+    scales = ReleasedScales(np.ones(2), np.full(2, 3.0), (0.0, 1.0))
+    assert asked(one, two) == asked(two, two) != asked(one, one)
+    assert asked(one, one, scales) == asked(two, one, scales) != asked(one, one)
+
+
+@each("cells", [1, 2, 5, 102, 4097])
+def test_compiled_histograms_have_the_receipts_of_the_claim(cells):
+    """Any number of records, any mu, in any order: as ``_histogram_receipt``, to the bit."""
+    rng = np.random.default_rng(cells)
+    for n, excess in ((1, 1), (1000, 1), (10**9, 1), (500, 8), (1000, 1)):
+        mus = [*(10.0 ** rng.uniform(-7.0, 2.0, 30)).tolist(), 1e-9, GRID_COST, 1e30, 0.1]
+        for mu in mus:
+            outcomes = []
+            for plan in (histogram_plan, _histogram_receipt.__wrapped__):
+                try:
+                    outcomes.append(plan(n, excess, cells, mu))
+                except DpfastError as error:
+                    outcomes.append(str(error))
+            assert outcomes[0] == outcomes[1]
+
+
+@each("of", ["a map that is no matrix", "a parameter that is too short"])
+def test_public_arrays_of_a_wrong_shape_are_refused(of):
+    curator = Curator(
+        Records(np.ones((9, 2)), np.ones(9), None), Objective(LeastSquares(), Mallows(1.0), 2),
+        dpfast.Ledger(9.0), dpfast.SeededNoise(0),
+    )  # fmt: skip
+    rows = PreconditionedQueries(curator)
+    if of == "a map that is no matrix":
+        rows._matrix = np.ones(3)
+        with pytest.raises((TypeError, ValueError)):
+            rows.gram(1.0, 0.1)
+    else:
+        with pytest.raises(ValueError, match="entries a side"):
+            rows.clipped(Linearization(np.ones(2), LeastSquares()), 1.0, 0.1)
