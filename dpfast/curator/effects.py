@@ -283,16 +283,18 @@ class PseudoOutcomes:
         if by_arm:
             values, edges = values + self._treated, np.concatenate([edges, [1.0], 1.0 + edges])
         propensities = self._curator(values)
-        return PreconditionedQueries(propensities).norm_histogram(
+        answer: Answer = PreconditionedQueries(propensities).norm_histogram(
             edges, mu, Linearization(np.zeros(1), LeastSquares()), "score"
         )
+        return answer
 
     def distance_histogram(self, centre: float, edges: Array, mu: float) -> Answer:
         """Shares of the records with these distances to a centre; costs ``mu`` (claim C60)."""
         deviations = self._curator(self._deviations(centre), centre)
-        return PreconditionedQueries(deviations).norm_histogram(
+        answer: Answer = PreconditionedQueries(deviations).norm_histogram(
             edges, mu, Linearization(np.zeros(1), LeastSquares()), "score"
         )
+        return answer
 
     def location(
         self, centre: float, clip: float, mu: float, square: bool = False

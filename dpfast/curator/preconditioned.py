@@ -46,7 +46,6 @@ from dpfast.privacy.rounding import ROUNDING_FORMULA, ROUNDING_PRODUCT
 from dpfast.privacy.sensitivity import (
     _UP,
     histogram as histogram_sensitivity,
-    joint_mu,
     relative_slack,
 )
 
@@ -122,7 +121,9 @@ class PreconditionedQueries(session.RowQuestions):
     ) -> Answer:
         """Mean of ``min(1, radius^2/|a|^2) a r``, r clipped to ``+-cap``; ``mu`` (claim C13)."""
         view = self._view(what, at, shift)
-        return session.negated(self._release_means(view, Mallows, radius, cap, mu).gradient)
+        answer: Answer = self._release_means(view, Mallows, radius, cap, mu).gradient
+        negative: Answer = session.negated(answer)
+        return negative
 
     def gram_and_moment(
         self,

@@ -31,7 +31,7 @@ def release_jointly_with_noise(
 
 class Tape:
     def __init__(self, most_numbers: int, nothing: Any) -> None: ...
-    def keep(self, question: tuple[Any, ...], answers: Sequence[Any]) -> None: ...
+    def keep(self, question: tuple[Any, ...], answers: list[Any]) -> None: ...
     @property
     def recorded(self) -> list[tuple[str, tuple[Any, ...], Any, float, float]]: ...
 
@@ -135,20 +135,24 @@ class Bisection:
     ) -> dict[int, Any]: ...
 
 def connect_rows(
-    joint_answer: type[Any],
-    transformed_view: type[Any],
-    record_view: type[Any],
-    no_clipping: Any,
-    clip: type[Any],
-    plans: Callable[..., RowPlans],
-    zero: Callable[[int], tuple[_Array, _Array]],
+    classes: tuple[type[Any], type[Any], type[Any], type[Any], type[Any]],
+    kinds: tuple[Any, type[Any]],
+    functions: tuple[
+        Callable[..., RowPlans], Callable[[int], tuple[_Array, _Array]], Callable[..., Any]
+    ],
+    rotated: int,
 ) -> None: ...
 def connect_plans(
     receipt: type[Any],
     plan: type[Any],
     planned: Callable[..., tuple[Any, Any]],
-    price: Callable[[float, float, float, bool], Any],
+    histogram: Callable[..., tuple[Any, Any]],
+    cost: float,
+    up: float,
+    largest: float,
 ) -> None: ...
+def histogram_plan(n: int, excess: int, cells: int, mu: float) -> tuple[Any, Any]: ...
+def negated(answer: Any) -> Any: ...
 
 class RowPlans:
     usual: bool
@@ -170,6 +174,7 @@ class RowQuestions:
     n: int
     dimension: int
     _curator: Any
+    _sample: Any
     _layout: Any
     _rotated: Any
     _raw: Any
@@ -178,6 +183,23 @@ class RowQuestions:
     _means: bool
     _intercept: bool
     _weigh: float
+    def __init__(
+        self,
+        curator: Any,
+        matrix: _Array | None = None,
+        *,
+        subsample: Any = None,
+        weigh: float = 0.0,
+    ) -> None: ...
+    def norm_histogram(
+        self,
+        edges: _Array,
+        mu: float,
+        at: Any = None,
+        what: str = "response",
+        row_clipping: Any = None,
+        direction: _Array | None = None,
+    ) -> Any: ...
     def clipped(
         self, at: Any, radius: float, mu: float, mu_meat: float = 0.0, row_clipping: Any = None
     ) -> Any: ...
@@ -203,7 +225,9 @@ class RowQuestions:
         self, view: Any, kernel: Any, want: int, radius: float | None, layout: Any = None
     ) -> Any: ...
     def _counts(self, view: Any, edges: _Array) -> Any: ...
-    def _observed(self, view: Any, *norms: float) -> tuple[Any, ...]: ...
+    def _observed(
+        self, view: Any, norm: float | None = None, cap: float | None = None
+    ) -> tuple[Any, ...]: ...
 
 def compiled(
     view: Any, units: Any = None, *, squares: _Array | None = None, keep: _Array | None = None
