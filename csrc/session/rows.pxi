@@ -2,17 +2,16 @@
 
 cdef object JointAnswer, TransformedView, RecordView, Records, total_of_records, Layout, Clip
 cdef object NO_CLIPPING, plans_of, at_zero, rotate_rows
-cdef Py_ssize_t MIN_ROTATED
 
 
-def connect_rows(classes, kinds, functions, Py_ssize_t rotated):
+def connect_rows(classes, kinds, functions):
     """Set the classes of views, answers and records, and what plans a question."""
     global JointAnswer, TransformedView, RecordView, Records, total_of_records, Layout, Clip
-    global NO_CLIPPING, plans_of, at_zero, rotate_rows, MIN_ROTATED
+    global NO_CLIPPING, plans_of, at_zero, rotate_rows
     JointAnswer, TransformedView, RecordView, Records, Layout = classes
     NO_CLIPPING, Clip = kinds
     plans_of, at_zero, rotate_rows = functions
-    total_of_records, MIN_ROTATED = Records.total, rotated
+    total_of_records = Records.total
 
 
 cdef cnp.ndarray contiguous(object array):
@@ -94,8 +93,7 @@ cdef class RowQuestions:
             layout[0], self.dimension, layout[2], layout[3], layout[4], layout[5],
             matrix is not None,
         ))
-        if (matrix is not None and not self._means
-                and <Py_ssize_t>self.n * self.dimension >= MIN_ROTATED):
+        if matrix is not None and not self._means:
             self._rotated = rotate_rows(matrix, self._raw, self._layout)
 
     def clipped(self, at, radius, mu, mu_meat=0.0, row_clipping=None):

@@ -342,7 +342,9 @@ def row_plans(
 
 
 def _rotated_rows(matrix: Array, records: Any, layout: Layout) -> Any:
-    """Make rotated rows of a map; many records have them."""
+    """Make rotated rows of a map, where that saves time."""
+    if layout.n * layout.row < MIN_ROTATED_ENTRIES:
+        return None
     from dpfast.curator.rotated import rotate
 
     return rotate(matrix, records, layout)
@@ -404,7 +406,6 @@ session.connect_rows(
     (JointAnswer, TransformedView, RecordView, Records, Layout),
     (NO_CLIPPING, Clip),
     (row_plans, zero_and_identity, _rotated_rows),
-    MIN_ROTATED_ENTRIES,
 )
 compiled = session.compiled
 

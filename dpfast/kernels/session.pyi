@@ -140,7 +140,6 @@ def connect_rows(
     functions: tuple[
         Callable[..., RowPlans], Callable[[int], tuple[_Array, _Array]], Callable[..., Any]
     ],
-    rotated: int,
 ) -> None: ...
 def connect_plans(
     receipt: type[Any],

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.answers import Receipt, StepBudget
+from dpfast.curator.answers import NOTHING, Receipt, StepBudget
 from dpfast.curator.curator import Curator
 from dpfast.curator.joint import Layout, Plan
 from dpfast.curator.noisy_release import charge, observed, release_with_noise
@@ -439,6 +439,44 @@ def test_questions_about_arrays_are_those_of_their_blocks(seed, monkeypatch):
     assert ledger._entries == other_ledger._entries and ledger._spent == other_ledger._spent
     spent = sum(cost_in_quanta(2, entry.spend.mu)[0] for entry in ledger.entries)
     assert ledger._spent == (spent,)
+
+
+@each("seed", range(4))
+def test_means_of_a_question_have_the_noise_of_make_plan(seed):
+    """Each mean of each question has its own grid: the same noise on the same exact sums."""
+    rng = np.random.default_rng(seed)
+    p, at = 3, Linearization(rng.normal(size=3), Logistic())
+    records = Records(rng.normal(size=(50, 2)), 1.0 * (rng.random(50) < 0.5), None)
+    objective = Objective(LeastSquares(), Mallows(1.0), 2)
+
+    def fresh():
+        curator = Curator(records, objective, dpfast.Ledger(9.0), dpfast.SeededNoise(seed))
+        return PreconditionedQueries(curator, np.eye(p) + 0.1)
+
+    for weights, norm, cap, mus, view, ask in (
+        (Clip, 0.8, 0.0, (0.5, 0.0, 0.2), ("score", at),
+         lambda rows: rows.clipped(at, 0.8, 0.5, 0.2)),
+        (Clip, 2.0, 0.0, (0.1, 0.0, 0.9), ("score", at),
+         lambda rows: rows.clipped(at, 2.0, 0.1, 0.9)),
+        (Mallows, 1.3, 1.7, (0.2, 0.6, 0.0), ("response", None, 0.3),
+         lambda rows: rows.gram_and_moment(1.3, 1.7, StepBudget(0.2, 0.6), None, 0.3)),
+        (Mallows, 1.3, 0.0, (0.0, 0.6, 0.0), ("curvature", at),
+         lambda rows: rows.gram(1.3, 0.6, at)),
+    ):  # fmt: skip
+        rows = fresh()
+        kernel, plan = _kernel_and_plan(weights, norm, cap, rows._layout, *mus)
+        sums = rows._sums(rows._view(*view), kernel, plan.want, norm if weights is Clip else None)
+        noisy = release_together(sums, plan.grids, dpfast.SeededNoise(seed))
+        found = ask(rows)
+        if cap:
+            found = found[1], found[0]
+        elif weights is Mallows:
+            found = NOTHING, found
+        for i, (answer, value) in enumerate(zip(found[:3], noisy, strict=False)):
+            if value is not None:
+                np.testing.assert_array_equal(answer.value, value if i else -value)
+                assert answer.receipt == plan.receipts[i]
+        assert rows._curator.ledger.entries[0][:2] == (plan.label, plan.cost)
 
 
 def test_a_question_is_about_the_map_that_its_rows_have():
