@@ -251,7 +251,7 @@ RECORD = (
     Station(
         "curator.noisy_release.release_jointly_with_noise", "the only release: exact sums go in ..."
     ),
-    Station("privacy.mechanisms.release_together", "... noise is added on a public grid ..."),
+    Station("kernels.sampler.release", "... noise is added on a public grid ..."),
     Station("curator.answers.JointAnswer", "... and noisy answers with receipts come out"),
     Station(
         "regression.default_result.DefaultResult.fit", "statistics of answers: no record is seen"
@@ -278,7 +278,7 @@ BUDGET = (
         "curator.preconditioned.PreconditionedQueries.gram",
         "charges the fit's own ledger, step by step",
     ),
-    Station("privacy.noise.NoiseSource.normals", "only now noise is drawn"),
+    Station("kernels.sampler.ExactSampler.normals", "only now noise is drawn"),
     Station("fit_requests.request.FitRequest.guarantee", "the result states what was spent"),
     Station("inference.guarantees.Guarantee.of", "result.privacy"),
 )
