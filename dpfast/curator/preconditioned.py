@@ -189,11 +189,16 @@ class PreconditionedQueries(session.RowQuestions):
         """
         costs = [_extremes(tuple(mus)) for mus in (grams, moments, histograms, steps)]
         for rows in {self, self.subsample()}:
-            _refuse(rows._layout, rows._scores_layout, *costs, cells)
+            _refuse(*rows.layouts, *costs, cells)
 
     def refuse_norm_histogram(self, cells: int, mu: float) -> None:
         """Refuse budgets that :meth:`norm_histogram` would refuse; costs nothing."""
         _histogram_receipt(self.n, self._layout.excess, cells, mu)
+
+    @property
+    def layouts(self) -> tuple[Layout, Layout]:
+        """Layouts of sums of rows and of scores; public."""
+        return self._layout, self._scores_layout
 
     @property
     def _scores_layout(self) -> Layout:

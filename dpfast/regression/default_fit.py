@@ -218,8 +218,7 @@ class DefaultFit:
         """Return the layouts of sums of rows and of scores, of all records and of each sample."""
         request, columns = self.request, self.request.dimension
         if request.means:
-            rows = self.rows_for()
-            return ((rows._layout, rows._scores_layout),)
+            return (self.rows_for().layouts,)
         asked = [request.records, request.subsample, request.larger_subsample]
         layouts = [Layout(*records._summed(columns)) for records in asked if records is not None]
         return tuple([(layout, layout) for layout in layouts])

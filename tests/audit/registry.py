@@ -166,6 +166,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.scaling": "audited within dpfast.standardize",
     "dpfast.scaling.budget": "audited within fit",
     "dpfast.regression.default_fit.DefaultFit": "audited within fit",
+    "dpfast.regression.fit.default_fit": "audited within fit",
     "dpfast.regression.default_result": "holds released numbers and public facts only",
     "dpfast.scaling.search": "sees a curator's answers only; audited within standardize",
     "dpfast.scaling.standardized.Standardized": "holds released numbers only; codes rows by them",
