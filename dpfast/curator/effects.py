@@ -17,7 +17,7 @@ from dpfast.curator.preconditioned import Linearization, PreconditionedQueries
 from dpfast.data import Records
 from dpfast.data.scaling.transformed import predictors
 from dpfast.kernels.records import GRADIENT, MEAT
-from dpfast.models import Huber, LeastSquares, Loss, Mallows, Objective
+from dpfast.models import Huber, LeastSquares, Mallows, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import joint_grids
@@ -150,7 +150,7 @@ class Trial:
         return np.asarray(X.take(np.minimum(rows, len(X) - 1), axis=0))
 
     def _queries(self, X: Array, response: Array, ledger: Ledger) -> PreconditionedQueries:
-        objective = linear(X.shape[1], LeastSquares(), intercept=True)
+        objective = linear(X.shape[1])
         return PreconditionedQueries(
             self._curator_of(Records(X, response, None), objective, ledger)
         )
@@ -221,7 +221,7 @@ class Trial:
     def _curator_of_values(self, values: Array, ledger: Ledger) -> Curator:
         """Make a curator of one number per record."""
         records = Records(np.empty((self.n, 0)), values, None)
-        return self._curator_of(records, linear(0, LeastSquares(), intercept=True), ledger)
+        return self._curator_of(records, linear(0), ledger)
 
     def _curator_of(self, records: Records, objective: Objective, ledger: Ledger) -> Curator:
         return Curator(records, objective, ledger, self._noise, self._threads)
@@ -246,7 +246,7 @@ def refuse_pooled(
 ) -> None:
     """Refuse budgets that a query about all n records refuses; accepted ones are cached."""
     nothing_drawn = EntropyNoise()
-    missing = planned(n, linear(0, LeastSquares(), intercept=True), nothing_drawn)
+    missing = planned(n, linear(0), nothing_drawn)
     overlap, distances, counted = asked
     PreconditionedQueries(missing).refuse_norm_histogram(OVERLAP_CELLS, overlap)
     if distances:
@@ -350,10 +350,10 @@ def location_receipts(n: int, clip: float, mu: float, square: bool, depth: int) 
     return result
 
 
-def linear(q: int, loss: Loss, radius: float = 1.0, *, intercept: bool = False) -> Objective:
-    """Make the objective of a regression on q columns with Mallows weights of this radius."""
-    scale = 1.0 if loss.needs_scale else None
-    return Objective(loss, Mallows(radius), q, fit_intercept=intercept, scale=scale)
+@lru_cache(maxsize=64)
+def linear(q: int) -> Objective:
+    """Make the objective of least squares on q columns and an intercept; it is cached."""
+    return Objective(LeastSquares(), Mallows(1.0), q)
 
 
 def one_row_of_each(

@@ -46,8 +46,8 @@ NODES = np.arange(-48, 49) / 8.0
 MASSES = np.exp(-0.5 * NODES**2) / np.exp(-0.5 * NODES**2).sum()
 ERROR_NODES, ERROR_MASSES = NODES[::4], MASSES[::4] / MASSES[::4].sum()
 
-#: Halvings of the bracket of a spread: it is then known to a millionth.
-HALVINGS = 25
+#: Halvings of the bracket of a spread, which is then known to a ten thousandth.
+HALVINGS = 16
 
 #: Standard normal quartile.
 QUARTILE = 0.6744897501960817

@@ -511,8 +511,13 @@ class _Treatment(Analysis[TreatmentEffect]):
         expected = weighed.cut(candidates, spread)
         beyond_normal = ONE_SIDED * np.maximum(over - expected, 0.0)
         allowance = ASYMMETRY * expected + beyond_normal
-        costs = (noise * candidates) ** 2 + allowance**2 + weighed.product(candidates, spread)
-        best = int(costs.argmin())
+        costs = (noise * candidates) ** 2 + allowance**2
+        # errors of the models only add to them: those above one that is complete are not the least
+        least = costs.argmin()
+        able = np.flatnonzero(
+            costs <= costs[least] + weighed.product(candidates[least : least + 1], spread)
+        )
+        best = able[(costs[able] + weighed.product(candidates[able], spread)).argmin()]
         chosen = candidates[best], spread, allowance[best], beyond_normal[best]
         return _Bound(*map(float, chosen))
 

@@ -176,10 +176,10 @@ def local_preconditioner(run: Run, local: LocalCurvature) -> LocalWhitening:
         radius = min(max_norm, radius)
     factor = local.broadening
     if factor > 1.0:  # the density of the narrow window, in every direction of the wide one
-        counts = run.few_rows.norm_histogram(
+        shares, noise_scale, _ = run.few_rows.norm_histogram(
             bin_edges(FINE)[:-1], local.budget.histogram, local.at, "curvature"
         )
-        factor /= local.norms.density_ratio(*counts[:2], FINE, local.broadening)
+        factor /= local.norms.density_ratio(shares, noise_scale, FINE, local.broadening)
     gram = local.rows.gram(radius, local.budget.matrix, local.broad_at)
     whitening, typical = precondition(gram, local.expected, factor), local.typical
     return LocalWhitening(
