@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.solvers.pcn import engine
-from dpfast.solvers.pcn.many_columns import MANY, shrink_within_noise
+from dpfast.solvers.pcn.many_columns import MANY, shows_null_direction, shrink_within_noise
 
 
 def symmetric_noise(p, noise, seed=0):
@@ -48,6 +48,34 @@ def test_moments_that_vary_more_than_noise_stay():
     found, left = shrink_within_noise(matrix, noise, np.eye(p))
     assert np.linalg.norm(found - moments) < 1.3 * np.linalg.norm(matrix - moments)
     assert 0.8 * noise < left <= noise
+
+
+def test_a_null_direction_shows_below_the_edge_of_noise_alone():
+    """Of a hundred columns one is the average of the others: an eigenvalue is far from the rest."""
+    p, typical = 100, 2.0
+    null = np.full(p, p**-0.5)
+    moments = typical * (np.eye(p) - np.outer(null, null))
+    for edge, shows in ((0.9 * typical, True), (1.2 * typical, False)):
+        noise = edge / math.sqrt(2.0 * p)
+        released = moments + symmetric_noise(p, noise)
+        assert shows_null_direction(released, noise) == shows
+        found, _ = shrink_within_noise(released, noise, typical * np.eye(p))
+        assert (null @ found @ null < 0.4 * typical) or not shows
+
+
+def test_intervals_of_nearly_collinear_columns_are_wide_and_a_fit_warns():
+    """Moments of a direction that the first Gram shows to be none are no noise in the second."""
+    n, p, errors = 4000, 60, []
+    for seed in range(1, 6):
+        rng = np.random.default_rng(1000 + seed)
+        X = rng.normal(size=(n, p - 1))
+        X[:, 1] = X[:, 0] + 0.05 * rng.normal(size=n)
+        slopes = 0.3 * rng.normal(size=p - 1)
+        y = X @ slopes + rng.normal(size=n)
+        fit = dpfast.fit(X, y, privacy=3.0, noise=dpfast.SeededNoise(seed))
+        errors.append((fit.params[1:3] - slopes[:2]) / fit.bse[1:3])
+        assert any("too noisy in" in text for text in fit.warnings)
+    assert np.abs(errors).max() < 2.5  # of the shrunk Gram 4.5
 
 
 def test_errors_are_those_that_a_fit_reports(monkeypatch):

@@ -113,7 +113,7 @@ def prepare(
         local = local._replace(budget=run.budgets(pilot.rounds, local.sampled, again=False))
         steep_rows, at = run.rows, local.at
     else:
-        whitening = local_preconditioner(run, local)
+        whitening = local_preconditioner(run, local, initial)
         steep_rows = run.rows.mapped(whitening.whiten)
         at = local.at._replace(theta=decisions.matrix_vector(whitening.unwhiten, local.at.theta))
     limits = leverage_weights(run, local, whitening, steep_rows, at)

@@ -165,7 +165,9 @@ def first_preconditioner(
     return LocalWhitening(unit, unit, ones, floor, noises, radius, 1.0, True, error)
 
 
-def local_preconditioner(run: Run, local: LocalCurvature) -> LocalWhitening:
+def local_preconditioner(
+    run: Run, local: LocalCurvature, initial: InitialEstimate
+) -> LocalWhitening:
     """Whiten rows by the curvature, so that a step's noise is the same in every direction."""
     max_norm, unit = local.max_norm, local.unit
     # the largest eigenvalue of the noise is twice its effect on a direction
@@ -181,7 +183,9 @@ def local_preconditioner(run: Run, local: LocalCurvature) -> LocalWhitening:
         )
         factor /= local.norms.density_ratio(shares, noise_scale, FINE, local.broadening)
     gram = local.rows.gram(radius, local.budget.matrix, local.broad_at)
-    whitening, typical = precondition(gram, local.expected, factor), local.typical
+    first, typical = initial.whitening, local.typical
+    collinear = first is not None and first.collinear
+    whitening = precondition(gram, local.expected, factor, collinear=collinear)
     return LocalWhitening(
         whitening.whiten,
         whitening.unwhiten,

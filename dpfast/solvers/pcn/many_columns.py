@@ -17,6 +17,15 @@ MANY = 50
 BEYOND_EDGE = 2.0
 
 
+def shows_null_direction(matrix: Array, noise: float) -> bool:
+    """Say whether a direction without moments would show in a released matrix of many columns.
+
+    It differs from the typical diagonal by all of it: by more than the edge of the noise, beyond
+    which it then is by a quarter (Benaych-Georges and Nadakuditi 2011).
+    """
+    return math.sqrt(2.0 * len(matrix)) * noise < float(np.median(matrix.diagonal()))
+
+
 def shrink_within_noise(matrix: Array, noise: float, target: Array) -> tuple[Array, float]:
     """Shrink a released matrix to a target, by eigenvalues of their difference.
 

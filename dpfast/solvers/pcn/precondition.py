@@ -12,7 +12,7 @@ from dpfast.curator import Answer
 from dpfast.curator.preconditioned import PreconditionedQueries
 from dpfast.kernels import decisions
 from dpfast.solvers.pcn.curvature import GaussianCurvature
-from dpfast.solvers.pcn.many_columns import MANY, shrink_within_noise
+from dpfast.solvers.pcn.many_columns import MANY, shows_null_direction, shrink_within_noise
 from dpfast.solvers.pcn.plan import CHECK, MAX_WHITENINGS, TINY, WHITENING, Budgets
 
 Array = NDArray[np.float64]
@@ -53,6 +53,8 @@ class Preconditioner(NamedTuple):
     trace: float = math.inf
     #: Largest eigenvalue of the noise that is left, if that is below the floor.
     left: float = math.inf
+    #: Whether columns are nearly collinear: a direction of many has far less than each, and others.
+    collinear: bool = False
 
     @property
     def edge(self) -> float:
@@ -139,16 +141,18 @@ def precondition(
     expected: GaussianCurvature | None = None,
     times: float = 1.0,
     shrinks: bool = False,
+    collinear: bool = False,
 ) -> Preconditioner:
     """Compute ``U (max(L, floor))^-1/2`` of a released matrix over ``times``, and its inverse.
 
     The matrix is shrunk to the Hessian that is expected, by the noise's part in their squared
     distance (James and Stein 1961).  Otherwise an eigenvalue within noise is as expected, if that
     is smaller.  That of many columns is shrunk to its diagonal, whose noise is small beside that of
-    eigenvalues.
+    eigenvalues.  It is not where noise could hide a direction of nearly collinear columns: where
+    an earlier matrix showed one, its moments with all others are each within noise.
     """
     value, noise, _ = gram
-    if len(value) >= MANY:
+    if len(value) >= MANY and not collinear and shows_null_direction(value, noise):
         return _of_many(value / times, noise / times, expected)
     return Preconditioner(*decisions.precondition(value, noise, expected, times, shrinks))
 
@@ -161,4 +165,7 @@ def _of_many(gram: Array, noise: float, expected: GaussianCurvature | None) -> P
     clear = CLEAR_PART * float(np.median(target)) / unit
     floor = max(noise_left, min(noise, clear))
     found = decisions.precondition(shrunken, floor, expected)
-    return Preconditioner(*found[:4], noise, float(gram.trace()), unit * noise_left)
+    least, usual = float(found[2][0]), min(float(target.min()), float(np.median(found[2])))
+    return Preconditioner(
+        *found[:4], noise, float(gram.trace()), unit * noise_left, least < CLEAR_PART * usual
+    )
