@@ -183,6 +183,67 @@ def congruence(A, S):
     return out
 
 
+def variance_bounds(mapping, meat, bias, directions, double noise, natural):
+    """Bound the variances of mapped coefficients from below and above, without computing them.
+
+    An eigenvalue of the covariance of whitened coefficients is at least ``noise^2`` and at most the
+    trace.  Of what is not a number the bounds are NaN.
+
+    Parameters
+    ----------
+    mapping : ndarray of shape (p, p)
+        Map from whitened coefficients.
+    meat : ndarray of shape (p, p)
+        Covariance of sampling, up to a factor of at most one.
+    bias : ndarray of shape (p,)
+        Variances of the bias that is left.
+    directions : ndarray of shape (p, d), optional
+        More of that bias, in some directions.
+    noise : float
+    natural : ndarray of shape (p, p), optional
+        A further map: variances are before and after it.
+
+    Returns
+    -------
+    tuple of two floats
+    """
+    cdef cnp.ndarray rows = _square(mapping, "mapping"), scores = _square(meat, "meat")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(rows, 0), i
+    cdef cnp.ndarray of_bias = _vector(bias, "bias", p), extra
+    cdef const double *left = _data(of_bias)
+    cdef cnp.ndarray further = rows if natural is None else _square(natural, "natural")
+    if not cnp.PyArray_DIM(scores, 0) == cnp.PyArray_DIM(further, 0) == p:
+        raise ValueError(f"meat and natural must have the shape of mapping, ({p}, {p})")
+    cdef double total = p * noise * noise, squares = 0.0, least = DBL_MAX, factor = 1.0, row
+    cdef double *product
+    for i in range(p):
+        total += _data(scores)[i * p + i] + left[i]
+        row = _squares(_data(rows) + i * p, p)
+        squares += row
+        least = least if row >= least else row
+    if directions is not None:
+        extra = _float_array(directions, "directions")
+        total += _squares(_data(extra), cnp.PyArray_SIZE(extra))
+    if natural is not None:
+        factor += _squares(_data(further), p * p)
+        product = _workspace(p * p)
+        _product(_data(further), _data(rows), p, product)
+        for i in range(p):
+            row = _squares(product + i * p, p)
+            least = least if row >= least else row
+        free(product)
+    return noise * noise * least, total * squares * factor
+
+
+cdef double _squares(const double *values, Py_ssize_t size) noexcept:
+    """Sum squares."""
+    cdef double total = 0.0
+    cdef Py_ssize_t i
+    for i in range(size):
+        total += values[i] * values[i]
+    return total
+
+
 def noise_after_steps(inverses, curvatures, step_sizes, gradient_scales, curvature_scales):
     """Compute the error covariance that noise leaves after damped Newton steps.
 

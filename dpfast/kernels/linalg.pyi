@@ -18,6 +18,14 @@ def capped_step(
 ) -> NDArray[float64]: ...
 def weighted_mean(arrays: Sequence[ArrayLike], weights: Sequence[float]) -> NDArray[float64]: ...
 def congruence(A: ArrayLike, S: ArrayLike) -> NDArray[float64]: ...
+def variance_bounds(
+    mapping: ArrayLike,
+    meat: ArrayLike,
+    bias: ArrayLike,
+    directions: ArrayLike | None,
+    noise: float,
+    natural: ArrayLike | None,
+) -> tuple[float, float]: ...
 def noise_after_steps(
     inverses: Sequence[ArrayLike],
     curvatures: Sequence[ArrayLike],

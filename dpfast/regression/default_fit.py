@@ -194,7 +194,10 @@ class DefaultFit:
         plan = detached(self)
         plan.request, plan._iterates = request, [[] for _ in self.losses]
         plan._draw_subsample()
-        plan._plan_units(standardize)
+        if isinstance(self._scaling, PrivateScaling):
+            plan._scaling = self._scaling.of_records(request)
+        else:
+            plan._plan_units(standardize)
         return plan
 
     def _draw_subsample(self) -> None:

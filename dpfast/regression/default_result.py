@@ -12,6 +12,7 @@ from dpfast.errors import InvalidInput
 from dpfast.inference.degrees import LARGEST, SMALLEST, Covariance, VarianceNoise, nothing_known
 from dpfast.inference.natural import NaturalMap, natural_map
 from dpfast.inference.results import Fit
+from dpfast.kernels.linalg import variance_bounds
 from dpfast.models import Loss, Quantile
 from dpfast.regression import few_records
 from dpfast.regression.design_basis import main_columns
@@ -129,22 +130,11 @@ class DefaultResult(NamedTuple):
         )  # fmt: skip
 
     def _is_representable(self, result: SolverResult, to_natural: NaturalMap | None) -> bool:
-        """Say whether float64 surely represents each variance, without computing them.
-
-        An eigenvalue of the covariance of whitened coefficients is at least the noise and at most
-        the trace.
-        """
-        mapping, least = result.mapping, result.noise**2
-        total = float(result.meat.trace()) + math.fsum(result.residual_bias_var.tolist())
-        total += len(mapping) * least
-        if result.bias_directions is not None:
-            total += float(np.vdot(result.bias_directions, result.bias_directions))
-        rows, factor = _row_squares(mapping), 1.0
-        largest = total * math.fsum(rows)
-        if to_natural is not None:
-            rows += _row_squares(to_natural.matrix @ mapping)
-            factor += float(np.vdot(to_natural.matrix, to_natural.matrix))
-        largest, smallest = largest * factor, least * min(rows)
+        """Say whether float64 surely represents each variance, without computing them."""
+        smallest, largest = variance_bounds(
+            result.mapping, result.meat, result.residual_bias_var, result.bias_directions,
+            result.noise, None if to_natural is None else to_natural.matrix,
+        )  # fmt: skip
         return smallest > SMALLEST_SURE and largest < min(LARGEST_SURE, ROUNDING_RANGE * smallest)
 
     def _made(self, remarks: list[str] | None) -> Fit:
@@ -331,12 +321,6 @@ class DefaultResult(NamedTuple):
         return (1.0 if inner is None else inner.response[1]) * (
             1.0 if coding is None else coding.response_units()[1]
         )
-
-
-def _row_squares(rows: Array) -> list[float]:
-    """Return the squared norm of each row."""
-    squares: list[float] = np.einsum("ij,ij->i", rows, rows).tolist()
-    return squares
 
 
 def _model_text(loss: Loss, result: SolverResult | None, spread: float, p: int) -> str:

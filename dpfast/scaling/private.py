@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpfast.arguments import detached
 from dpfast.curator.scaling.columns import Columns
 from dpfast.data.scaling.units import ReleasedScales, released_coding
 from dpfast.errors import InvalidBudget, InvalidInput
@@ -73,32 +74,23 @@ class PrivateScaling(Analysis[Standardized]):
         self._names_repeat = len(set(self.names)) < q
         if covariates and self._names_repeat:
             raise InvalidInput("names of the columns of X must differ.")
-        self.request = request
         #: Scales of columns that are indicators of declared levels: public.
         self._levels = [] if self._own else levels_of(request)
         indicators = [j for levels in self._levels for j in levels.places]
         searched = sorted(set(range(q * covariates)) - set(indicators))
-        single, subsample = request.single, request.subsample
-        if offset:
-            from dpfast.data.record_weights.joined import with_offsets
-
-            single, subsample = with_offsets(single), subsample and with_offsets(subsample)
-        columns = all_columns = Columns(single, request.ledger, request.noise)
-        if subsample is not None:
-            columns = Columns(subsample, request.ledger, request.noise)
-        self._labels, self._columns, self._also = labels, columns, also
-        self._search = search = ScaleSearch(
-            columns,
+        self._labels, self._also, self._least = labels, also, least
+        #: What is searched, for how much: public.
+        self._searched = (
             [*searched, *range(q, q + offset + int(response))],
             mu * (1.0 - ROUNDING_SUM),
             q + offset if labels else None,
-            all_columns,
             (q + offset, OUT_OF_RANGE[responses][0]) if responses else None,
             indicators,
             searched if around_zero else (),
         )
         self._responses = responses
-        self._least, search.least = least, least * columns.n / request.n
+        self._attach(request)
+        search, columns = self._search, self._columns
         n, count, noise = columns.n, len(search.columns), search.noise
         if count and noise > MAX_COUNT_NOISE * n:  # the locations would be noise
             needed = (mu if whole is None else whole) * noise / (MAX_COUNT_NOISE * n)
@@ -108,8 +100,30 @@ class PrivateScaling(Analysis[Standardized]):
                 f"records. Needed is mu of at least {needed:.3g}. Declare ranges in a "
                 "schema, or use fewer columns."
             )
-        for queried in {columns, all_columns}:
+        for queried in {columns, search._every}:
             queried.refuse(search.count_extremes(), search.distance_extremes())
+
+    def of_records(self, request: FitRequest) -> PrivateScaling:
+        """Copy the plan for other records of the same columns, public sizes and budget."""
+        plan = detached(self)
+        plan._attach(request)
+        return plan
+
+    def _attach(self, request: FitRequest) -> None:
+        """Begin the search in the records of a request; its ledger pays."""
+        self.request, self.released = request, None
+        single, subsample = request.single, request.subsample
+        if self._offset:
+            from dpfast.data.record_weights.joined import with_offsets
+
+            single, subsample = with_offsets(single), subsample and with_offsets(subsample)
+        columns = all_columns = Columns(single, request.ledger, request.noise)
+        if subsample is not None:
+            columns = Columns(subsample, request.ledger, request.noise)
+        asked, mu, labels, *others = self._searched
+        self._columns = columns
+        self._search = ScaleSearch(columns, asked, mu, labels, all_columns, *others)
+        self._search.least = self._least * columns.n / request.n
 
     def run(self, spend: bool = True) -> Standardized:
         """Spend the budget; return the units of the columns and their coding."""

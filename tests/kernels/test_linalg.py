@@ -204,6 +204,34 @@ def test_weighted_mean_and_congruence_match_their_twins(p):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * p * np.abs(expected).max())
 
 
+@each("p", SIZES)
+def test_variance_bounds_match_their_twin_and_hold(p):
+    rng = np.random.default_rng(p)
+    mapping, natural = rng.normal(size=(2, p, p))
+    bias, directions, noise = rng.uniform(size=p), rng.normal(size=(p, 2)), 0.3
+    meat = positive(p, p)
+    for extra in (None, directions, directions.T.copy().T):
+        spread = meat + np.diag(noise**2 + bias)
+        spread = spread if extra is None else spread + extra @ extra.T
+        for matrix in (None, natural, np.asfortranarray(natural)):
+            arguments = mapping, meat, bias, extra, noise, matrix
+            found = linalg.variance_bounds(*arguments)
+            np.testing.assert_allclose(found, reference.variance_bounds(*arguments), rtol=1e-9)
+            for of in (mapping,) if matrix is None else (mapping, matrix @ mapping):
+                variances = (of @ spread @ of.T).diagonal()
+                assert found[0] <= variances.min() * 1.0001
+                assert variances.max() <= found[1] * 1.0001
+
+
+@each("broken", [0, 1, 2])
+@each("value", [np.nan, np.inf])
+def test_variance_bounds_of_no_numbers_are_no_bounds(broken, value):
+    parts = [np.eye(3), np.eye(3), np.ones(3)]
+    parts[broken].flat[0] = value
+    smallest, largest = linalg.variance_bounds(*parts, None, 0.5, np.eye(3))
+    assert not (smallest > 0.0 and largest < np.inf)
+
+
 @each(
     "call",
     [
@@ -211,6 +239,9 @@ def test_weighted_mean_and_congruence_match_their_twins(p):
         lambda: linalg.weighted_mean([np.eye(2)], [1.0, 1.0]),
         lambda: linalg.weighted_mean([np.eye(2), np.eye(3)], [1.0, 1.0]),
         lambda: linalg.congruence(np.eye(2), np.eye(3)),
+        lambda: linalg.variance_bounds(np.eye(2), np.eye(3), np.ones(2), None, 1.0, None),
+        lambda: linalg.variance_bounds(np.eye(2), np.eye(2), np.ones(3), None, 1.0, None),
+        lambda: linalg.variance_bounds(np.eye(2), np.eye(2), np.ones(2), None, 1.0, np.eye(3)),
     ],
 )
 def test_shapes_that_do_not_go_together_are_refused(call):

@@ -90,6 +90,25 @@ def congruence(A: ArrayLike, S: ArrayLike) -> Array:
     return np.asarray(np.asarray(A) @ np.asarray(S) @ np.asarray(A).T)
 
 
+def variance_bounds(
+    mapping: Array,
+    meat: Array,
+    bias: Array,
+    directions: Array | None,
+    noise: float,
+    natural: Array | None,
+) -> tuple[float, float]:
+    """Squared lengths of rows, times the least eigenvalue, and times the trace and longer rows."""
+    total = np.trace(meat) + np.sum(bias) + len(mapping) * noise**2
+    total += 0.0 if directions is None else np.sum(np.square(directions))
+    rows = np.sum(mapping**2, axis=1)
+    largest = total * rows.sum()
+    if natural is not None:
+        rows = np.append(rows, np.sum((natural @ mapping) ** 2, axis=1))
+        largest *= 1.0 + np.sum(natural**2)
+    return float(noise**2 * rows.min()), float(largest)
+
+
 def noise_after_steps(
     inverses: Sequence[Array],
     curvatures: Sequence[Array],
