@@ -8,6 +8,7 @@ says nothing about cells; a list is read cell by cell.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,15 @@ def _labels_of(table: Any) -> list[Any]:
 
 def column(table: Any, name: str) -> Any:
     """Return the column with this name, in its library's own type."""
-    names = column_names(table)
+    return column_reader(table)(name)
+
+
+def column_reader(table: Any) -> Callable[[str], Any]:
+    """Return what reads a column by its name; the table's labels are read once."""
+    return partial(_column, table, column_names(table), _reader(table))
+
+
+def _column(table: Any, names: list[str], reader: Any, name: str) -> Any:
     if not isinstance(name, str) or name not in names:
         raise InvalidInput(
             f"the table has no column {described(name, text=True)}{did_you_mean(name, names)}; "
@@ -99,8 +108,7 @@ def column(table: Any, name: str) -> Any:
             "them different names."
         )
     place = names.index(name)
-    reader = _reader(table)  # by position: labels need not be text
-    if reader is not None:
+    if reader is not None:  # by position: labels need not be text
         return reader[1](place)
     return table[list(table)[place] if isinstance(table, Mapping) else name]
 

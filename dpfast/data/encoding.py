@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast.data.columns import column, column_names
+from dpfast.data.columns import column_names, column_reader
 from dpfast.data.scaling.maps import CHUNK
 from dpfast.errors import InvalidInput
 
@@ -23,7 +23,8 @@ def encoded(coding: Coding, table: Any, needed: list[str]) -> Encoded:
             f"the table has no column {', '.join(map(repr, absent))}; needed are {needed}, in "
             f"any order, in the units of the fit{', or an array of these' * coding.arrays}."
         )
-    columns = {name: column(table, name) for name in needed}
+    read = column_reader(table)
+    columns = {name: read(name) for name in needed}
     n_rows = {_length(values, name) for name, values in columns.items()}
     if len(n_rows) > 1:
         raise InvalidInput(f"the columns have different lengths: {sorted(n_rows)}.")

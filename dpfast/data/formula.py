@@ -5,15 +5,22 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
 from dpfast.arguments import Array
 from dpfast.data.arithmetic import ALLOWED, Arithmetic
 from dpfast.data.coding import Coding, Column, Factor, Main
-from dpfast.data.columns import column, column_names, declaring_levels, public_levels, type_of
+from dpfast.data.columns import (
+    column_names,
+    column_reader,
+    declaring_levels,
+    public_levels,
+    type_of,
+)
 from dpfast.data.scaling.units import Released
 from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.data.splines import Spline, is_spline, parse_spline
@@ -110,6 +117,7 @@ def _own_units(
     columns: dict[str, Column] = {}
     levels: dict[str, Any] = {}
     present = [*known, *(quoted if table is None else column_names(table))]
+    read = None if table is None else column_reader(table)
     for text in texts:
         names, listed = _read_by(text, present)
         levels |= listed
@@ -119,19 +127,21 @@ def _own_units(
             elif declared is not None:
                 columns[name] = declared
             else:
-                columns[name] = _undeclared(name, text, levels, table)
+                columns[name] = _undeclared(name, text, levels, read)
     return Schema(columns)
 
 
-def _undeclared(name: str, text: str, levels: Mapping[str, Any], table: Any) -> Column:
+def _undeclared(
+    name: str, text: str, levels: Mapping[str, Any], read: Callable[[str], Any] | None
+) -> Column:
     """Declare a column by the levels that a formula or the column's type lists, or as numbers."""
-    values = None if table is None else column(table, name)
-    declared_levels = levels.get(name) or (None if table is None else public_levels(values))
+    values = None if read is None else read(name)
+    declared_levels = levels.get(name) or (None if read is None else public_levels(values))
     if declared_levels is not None:
         return Categorical(tuple(declared_levels))
     if name not in levels:
         return Released(0.0, 1.0)
-    kind = "" if table is None else f" (type {type_of(values)})"
+    kind = "" if read is None else f" (type {type_of(values)})"
     raise InvalidInput(
         f"{text!r}: which levels column {name!r}{kind} has is a private fact of the data, also "
         f"where a library lists them. Declare them: {declaring_levels(name)} (at the command line "
@@ -189,14 +199,14 @@ def parts_at(mark: str, formula: str) -> list[str]:
 def sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
     """Parse a formula: factors of the response, factors of each term, and the intercept."""
     try:
-        from formulaic import Formula
+        import formulaic  # noqa: F401
     except ImportError as error:
         raise ImportError(
             "formulas need the formulaic package: pip install 'dpfast[tables]'."
         ) from error
     _refuse_other_notation(formula)
     try:
-        parsed = Formula(formula)
+        parsed = _formula(formula)
     except Exception as error:  # formulaic raises many kinds, and draws the place on further lines
         problem = str(error).partition("\n")[0]
         raise InvalidInput(
@@ -216,6 +226,14 @@ def sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
         return None, covariates, intercept
     responses = [str(factor.expr) for term in left for factor in term.factors]
     return responses, covariates, intercept
+
+
+@lru_cache(maxsize=64)
+def _formula(text: str) -> Any:
+    """Parse a formula; those of the last calls are remembered."""
+    from formulaic import Formula
+
+    return Formula(text)
 
 
 def _refuse_other_notation(formula: str) -> None:
