@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
-
-import numpy as np
 
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.privacy.budget import GDP, Budget, as_budget
@@ -17,6 +16,11 @@ from dpfast.privacy.rounding import ROUNDING_PRODUCT
 #: Bytes tried before a charge, beyond those of the records: a call needs at most about so many.
 #: With fewer a paid call may run out of memory; with more small machines are refused.
 SPARE_BYTES = 1 << 26
+
+#: Memory of this process alone, where the system tells it apart.
+_PRIVATE: dict[str, int] = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+)
 
 Checked = TypeVar("Checked")
 PrivacyLike = Budget | float | tuple[float, float]
@@ -64,7 +68,7 @@ class Account:
 
         A session is given only for work that ends by released and public values (claim C95).
         """
-        np.empty(SPARE_BYTES + extra_bytes, np.uint8)  # MemoryError, before anything is charged
+        _refuse_short_of_memory(SPARE_BYTES + extra_bytes)  # before anything is charged
         if self._shared is None:
             return nullcontext()
         spend = self._in_currency_of(checked_ledger(self._shared))
@@ -100,6 +104,20 @@ class Account:
         in_mu = ledger.keeps_apart and isinstance(self.total, GDP)
         total: Budget = self.total
         return requested if type(requested) is type(ledger.total) and not in_mu else total
+
+
+def _refuse_short_of_memory(size: int) -> None:
+    """Raise MemoryError if so many bytes cannot be had now; none is touched.
+
+    An array of them takes three times as long: NumPy asks for huge pages.
+    """
+    try:
+        mmap.mmap(-1, size, **_PRIVATE).close()
+    except (OSError, OverflowError, ValueError) as error:
+        raise MemoryError(
+            f"a call needs {size / 2**20:.0f} MiB, which cannot be had. Nothing was charged. Free "
+            "memory, or fit fewer columns at a time."
+        ) from error
 
 
 def checked_ledger(ledger: Any) -> Ledger:

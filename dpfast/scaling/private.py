@@ -80,7 +80,7 @@ class PrivateScaling(Analysis[Standardized]):
         searched = sorted(set(range(q * covariates)) - set(indicators))
         self._labels, self._also, self._least = labels, also, least
         #: What is searched, for how much: public.
-        self._searched = (
+        self._searched: tuple[Any, ...] = (
             [*searched, *range(q, q + offset + int(response))],
             mu * (1.0 - ROUNDING_SUM),
             q + offset if labels else None,

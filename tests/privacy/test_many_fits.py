@@ -136,3 +136,53 @@ def test_c96_what_a_ledger_cannot_pay_in_full_is_refused_before_the_first_fit():
     with pytest.raises(dpfast.BudgetExceeded, match="4 fits"):
         dpfast.fit_many(X, Z, privacy_each=0.5, ledger=short)
     assert not short.entries
+
+
+class Answers:
+    """Observer that notes what each query was about: exact values, prices and noise."""
+
+    def __init__(self):
+        self.seen = []
+
+    def release(self, question, release, draw):
+        """Note a question, and answer it."""
+        self.seen.append((release.mu, release.noise_scale, np.array(release.value, np.float64)))
+        return draw()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_c96_fits_of_one_plan_ask_and_pay_as_each_would_alone():
+    """Also where one response has gaps: exact values, prices and receipts are those of the fit."""
+    Z = np.column_stack([Y, Y, -3.0 * Y])
+    Z[::3, 1] = np.nan
+    together, noise = Answers(), [dpfast.SeededNoise(k) for k in range(3)]
+    with observed(together):
+        fits = dpfast.fit_many(X, Z, privacy_each=MU, noise=noise)
+    seen = iter(together.seen)
+    for k, fit in enumerate(fits):
+        alone = Answers()
+        with observed(alone):
+            found = dpfast.fit(X, Z[:, k].copy(), privacy=MU, noise=dpfast.SeededNoise(k))
+        for mu, scale, value in alone.seen:
+            own_mu, own_scale, own_value = next(seen)
+            assert (own_mu, own_scale) == pytest.approx((mu, scale), rel=1e-6)
+            np.testing.assert_allclose(own_value, value, rtol=1e-6, atol=1e-6 * np.abs(value).max())
+        assert fit.privacy.entries == found.privacy.entries
+        assert adds_up(fit.privacy.total, fit.privacy.composition)
+    assert next(seen, None) is None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_c96_a_design_that_changes_between_fits_is_read_as_it_is():
+    """Plans keep nothing of the records: the second fit is that of the changed design."""
+    changed = X.copy()
+
+    class Changes(dpfast.SeededNoise):
+        def normals(self, size, bits):
+            changed[:] = 5.0 - 2.0 * X
+            return super().normals(size, bits)
+
+    noise = [Changes(1), dpfast.SeededNoise(2)]
+    _, second = dpfast.fit_many(changed, Y, privacy_each=MU, noise=noise)
+    alone = dpfast.fit(5.0 - 2.0 * X, Y, privacy=MU, noise=dpfast.SeededNoise(2))
+    np.testing.assert_allclose(second.params, alone.params, rtol=1e-4, atol=1e-5)
