@@ -148,10 +148,12 @@ typedef struct {
 int records_sums(const records_model *model, const records_data *data, const double *theta,
                  int want, double divisor, int threads, double *gradient, double *hessian,
                  double *meat);
-/* The same for a view of the records: x has view->q columns, p = view->p, no intercept. */
+/* The same for a view of the records: x has view->q columns, p = view->p, no intercept.  Unless
+ * `counts` is NULL, lengths are counted in the same pass, as records_lengths does. */
 int records_sums_of_view(const records_model *model, const records_data *data,
                          const records_view *view, const double *theta, int want, double divisor,
-                         int threads, double *gradient, double *hessian, double *meat);
+                         int threads, double *gradient, double *hessian, double *meat,
+                         long long *counts);
 /* Number of records with a length |row| |number| (of curvatures |row|, of residuals |number|) up to each
  * edge and above the one before; above all: counts[n_edges].  NaN is in no cell.  Weights do not matter
  * unless they are part of the view. */

@@ -107,7 +107,7 @@ cdef extern from "records.h" nogil:
     int records_sums_of_view(const records_model *model, const records_data *data,
                              const records_view *view, const double *theta, int want,
                              double divisor, int threads, double *gradient, double *hessian,
-                             double *meat)
+                             double *meat, long long *counts)
     int records_lengths(const records_data *data, const records_view *view, int threads,
                         long long *counts)
     int records_scores(const records_data *data, const records_view *view)
@@ -467,7 +467,8 @@ cdef class RecordKernel:
                              f"between 1e-100 and 1e100; got {self.scale_factor * at[p - 1]}")
         return at
 
-    def sums(self, X, y, theta, int want, double divisor, int threads=0, RecordView view=None):
+    def sums(self, X, y, theta, int want, double divisor, int threads=0, RecordView view=None,
+             edges=None):
         """Sum gradient, Hessian and meat over the records in one pass; divide by ``divisor``.
 
         Parameters
@@ -487,19 +488,27 @@ cdef class RecordKernel:
         view : RecordView, optional
             Sum over this view of the records; ``theta`` is then zero, and p
             the view's.
+        edges : ndarray of float64, shape (k,), optional
+            Count the lengths of the view's rows in the same pass; see :meth:`RecordView.counts`.
 
         Returns
         -------
         tuple
-            (gradient (p,), Hessian (p, p), meat (p, p)); None for what was not wanted.
+            (gradient (p,), Hessian (p, p), meat (p, p)); None for what was not wanted.  With edges
+            also the counts, last.
         """
         cdef records_data data
         cdef Py_ssize_t p = describe(X, y, &data) + self.further()
         cdef const records_view *view_of_records = NULL
+        cdef records_view counted
+        cdef long long *counts = NULL
+        if edges is not None and view is None:
+            raise ValueError("lengths are those of a view: pass one with edges")
         if view is not None:
             self.check_view()
             p = view.check(&data)
-            view_of_records = &view.view
+            counted = view.view
+            view_of_records = &counted
             if view_of_records.squares != NULL:
                 self.check_stored(view.what, want)
         elif p == 0:
@@ -528,12 +537,17 @@ cdef class RecordKernel:
         if want & WANT_MEAT:
             m = cnp.PyArray_EMPTY(2, shape, cnp.NPY_DOUBLE, 0)
             meat = <double *> cnp.PyArray_DATA(m)
+        if edges is not None:
+            counted.n_edges, counted.whole = len(edges), 0.0
+            counted.edges = vector(edges, len(edges), "edges")
+            cells = np.empty(len(edges) + 1, dtype=np.int64)
+            counts = <long long *> cnp.PyArray_DATA(cells)
         with nogil:
             failed = records_sums_of_view(&self.model, &data, view_of_records, at, want, divisor,
-                                          threads, gradient, hessian, meat)
+                                          threads, gradient, hessian, meat, counts)
         if failed:
             raise MemoryError("no memory for the partial sums")
-        return g, h, m
+        return (g, h, m) if edges is None else (g, h, m, cells)
 
     def scores_of_runs(self, X, y, theta, ends):
         """Sum the scores of each run of consecutive rows, as ``sums`` of the run alone does.

@@ -440,34 +440,7 @@ int records_sums(const records_model *model, const records_data *data, const dou
                  double *meat)
 {
     return records_sums_of_view(model, data, NULL, theta, want, divisor, threads, gradient,
-                                hessian, meat);
-}
-
-int records_sums_of_view(const records_model *model, const records_data *data,
-                         const records_view *view, const double *theta, int want, double divisor,
-                         int threads, double *gradient, double *hessian, double *meat)
-{
-    records_job job;
-    void *memory = run(&job, model, data, view, theta, NULL, want, 0.0, threads);
-    if (!memory)
-        return -1;
-    const records_task *task = &job.task;
-    /* Without a free scale these point somewhere and are not used. */
-    const double *scale_sums = job.sums + task->scale_at;
-    if (want & WANT_GRADIENT) {
-        for (size_t j = 0; j < task->p; j++)
-            gradient[outside(task, j)] = job.sums[j] / divisor;
-        if (model->scale_factor > 0.0)
-            gradient[task->p] = scale_sums[0] / divisor;
-    }
-    if (want & WANT_HESSIAN)
-        put_matrix(task, job.sums + task->hessian_at, job.sums + task->hessian_cross_at,
-                   scale_sums[1], task->model.scale, divisor, hessian);
-    if (want & WANT_MEAT)
-        put_matrix(task, job.sums + task->meat_at, job.sums + task->meat_cross_at, scale_sums[2],
-                   1.0, divisor, meat);
-    free(memory);
-    return 0;
+                                hessian, meat, NULL);
 }
 
 enum { EXPONENTS = 2048 };
@@ -490,6 +463,76 @@ static size_t cells_of_exponents(const double *edges, size_t n, uint32_t *first)
     return most;
 }
 
+/* Put a view's cells of lengths where kernels look them up; return the memory to free, or NULL. */
+static double *lay_out_cells(records_view *view, uint32_t *first)
+{
+    size_t n = view->n_edges;
+    view->most = cells_of_exponents(view->edges, n, first);
+    double *edges = malloc((n + view->most + 1) * sizeof *edges);
+    if (!edges)
+        return NULL;
+    for (size_t k = 0; k <= n + view->most; k++)
+        edges[k] = k < n ? view->edges[k] : INFINITY;
+    view->edges = edges;
+    view->first = first;
+    return edges;
+}
+
+/* Add up the tables of counts: whole numbers below 2^53. */
+static void put_counts(const records_job *job, long long *counts)
+{
+    size_t n = job->task.view->n_edges;
+    for (size_t k = 0; k <= n; k++) {
+        counts[k] = 0;
+        for (size_t table = 0; table < COUNT_TABLES; table++)
+            counts[k] += (long long)job->sums[job->task.counts_at + table * (n + 2) + k];
+    }
+}
+
+int records_sums_of_view(const records_model *model, const records_data *data,
+                         const records_view *view, const double *theta, int want, double divisor,
+                         int threads, double *gradient, double *hessian, double *meat,
+                         long long *counts)
+{
+    records_job job;
+    records_view with_cells;
+    uint32_t first[EXPONENTS];
+    double *edges = NULL;
+    /* records with weights may count where their sums have nothing: these are read again */
+    int together = counts && !has_weight_or_offset(data);
+    if (together) {
+        with_cells = *view;
+        edges = lay_out_cells(&with_cells, first);
+        if (!edges)
+            return -1;
+        view = &with_cells;
+        want |= WANT_LENGTHS;
+    }
+    void *memory = run(&job, model, data, view, theta, NULL, want, 0.0, threads);
+    free(edges);
+    if (!memory)
+        return -1;
+    if (together)
+        put_counts(&job, counts);
+    const records_task *task = &job.task;
+    /* Without a free scale these point somewhere and are not used. */
+    const double *scale_sums = job.sums + task->scale_at;
+    if (want & WANT_GRADIENT) {
+        for (size_t j = 0; j < task->p; j++)
+            gradient[outside(task, j)] = job.sums[j] / divisor;
+        if (model->scale_factor > 0.0)
+            gradient[task->p] = scale_sums[0] / divisor;
+    }
+    if (want & WANT_HESSIAN)
+        put_matrix(task, job.sums + task->hessian_at, job.sums + task->hessian_cross_at,
+                   scale_sums[1], task->model.scale, divisor, hessian);
+    if (want & WANT_MEAT)
+        put_matrix(task, job.sums + task->meat_at, job.sums + task->meat_cross_at, scale_sums[2],
+                   1.0, divisor, meat);
+    free(memory);
+    return counts && !together ? records_lengths(data, view, threads, counts) : 0;
+}
+
 /* A view of records does not depend on a model. */
 static const records_model plain = {.loss = LOSS_HUBER, .weighting = WEIGHT_CLIP, .c = 1.0,
                                     .scale = 1.0, .radius = 1.0, .h = 1.0, .largest_weight = 1.0};
@@ -508,24 +551,14 @@ int records_lengths(const records_data *data, const records_view *view, int thre
     records_job job;
     records_view with_cells = *view;
     uint32_t first[EXPONENTS];
-    size_t n = view->n_edges;
-    with_cells.most = cells_of_exponents(view->edges, n, first);
-    double *edges = malloc((n + with_cells.most + 1) * sizeof *edges);
+    double *edges = lay_out_cells(&with_cells, first);
     if (!edges)
         return -1;
-    for (size_t k = 0; k <= n + with_cells.most; k++)
-        edges[k] = k < n ? view->edges[k] : INFINITY;
-    with_cells.edges = edges;
-    with_cells.first = first;
     void *memory = run(&job, &plain, data, &with_cells, NULL, NULL, WANT_LENGTHS, 0.0, threads);
     free(edges);
     if (!memory)
         return -1;
-    for (size_t k = 0; k <= n; k++) { /* whole numbers below 2^53 */
-        counts[k] = 0;
-        for (size_t table = 0; table < COUNT_TABLES; table++)
-            counts[k] += (long long)job.sums[job.task.counts_at + table * (n + 2) + k];
-    }
+    put_counts(&job, counts);
     free(memory);
     return 0;
 }

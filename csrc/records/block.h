@@ -85,6 +85,12 @@ typedef struct {
     int down_dirty;     /* down and up are not all ones */
 } block;
 
+/* Whether lengths are counted, and nothing is summed. */
+static INLINE int only_counts(const records_task *task)
+{
+    return (task->want & (WANT_LENGTHS | WANT_GRADIENT | WANT_HESSIAN | WANT_MEAT)) == WANT_LENGTHS;
+}
+
 static int wants_matrix(const records_task *task)
 {
     return (task->want & (WANT_HESSIAN | WANT_MEAT)) != 0;

@@ -178,11 +178,9 @@ static void run_block(block *b, size_t first, double *sums)
     const records_task *task = b->task;
     look_ahead(b, first);
     if (task->view) {
-        make_view(b, row_of(task, first), first);
-        if (task->want & WANT_LENGTHS) {
-            count_lengths(b, sums + task->counts_at);
+        make_view(b, row_of(task, first), first, sums + task->counts_at);
+        if (only_counts(task))
             return;
-        }
         if (task->want & WANT_SCORES) {
             add_scores(b, first);
             return;

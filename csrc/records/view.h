@@ -57,7 +57,7 @@ static void view_columns(block *b, const char *x)
     double *z = b->own + task->plan.block_rows * q, *tail = z + 2 * q * L;
     ptrdiff_t step;
     const double *stored = stored_rows(b, x, &step);
-    const int counts = !!(task->want & WANT_LENGTHS); /* and nothing else that could fetch */
+    const int counts = only_counts(task); /* nothing else could fetch */
     size_t lines = (lines_left(b, groups) + !counts) / (counts ? 1 : 2);
     const char *ahead = take_ahead(b, lines, groups);
     const double *map = task->map + task->width;
@@ -213,7 +213,7 @@ static void view_rows_of_known_norm(block *b, const double *stored, ptrdiff_t st
     const double *centre = task->units, *inverse = centre + task->unit_width;
     const double *theta = task->theta_new;
     const size_t q = task->view->q, width = task->width;
-    const size_t whole = (b->rows + L - 1) / L * L, parts = task->want & WANT_LENGTHS ? 1 : 3;
+    const size_t whole = (b->rows + L - 1) / L * L, parts = only_counts(task) ? 1 : 3;
     const size_t lines = (lines_left(b, whole) + parts - 1) / parts;
     const char *ahead = take_ahead(b, lines, whole);
     for (size_t i = 0; i < b->rows; i += L) {
@@ -525,9 +525,37 @@ static void stored_length_multipliers(block *b)
     b->careful = b->shrunk = 0;
 }
 
-/* Step 1: rows, squared norms and numbers of the block.  For lengths, the factors of rows stay in h;
- * otherwise rows are multiplied by them. */
-static void make_view(block *b, const char *x, size_t first)
+/* Count the block's records in the cells of their lengths.  Several tables are used in turn, so that
+ * one addition does not wait for the one before.  Records in no cell are counted after the last. */
+static void count_lengths(block *b, double *counts)
+{
+    const records_view *view = b->task->view;
+    const double *edges = view->edges;
+    double *lengths = b->q;
+    const size_t none = view->n_edges + 1;
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd y = vload(b->y_copy + i), length = vsqrt(vload(b->norm2 + i));
+        length = view->what >= VIEW_RESIDUAL ? vabs(y) : length * vload(b->h + i);
+        if (view->what == VIEW_SCORE || view->what == VIEW_SCORE_SIZE)
+            length = length * vabs(y);
+        vstore(lengths + i, vselect(vabs(y) <= vset(DBL_MAX), length, vset(NAN)));
+    }
+    for (size_t i = 0; i < b->rows; i++) {
+        double length = lengths[i];
+        uint64_t bits;
+        memcpy(&bits, &length, sizeof bits);
+        size_t cell = view->first[bits >> 52 & 2047];
+        for (size_t k = 0; k < view->most; k++)
+            cell += length > edges[cell];
+        cell = length == length ? cell : none;
+        double *table = counts + i % COUNT_TABLES * (none + 1);
+        table[cell] += view->whole > 0.0 ? floor(view->whole * b->a[i]) : 1.0;
+    }
+}
+
+/* Step 1: rows, squared norms and numbers of the block.  The factors of rows are in h where lengths
+ * are counted; for sums rows are multiplied by them. */
+static void make_view(block *b, const char *x, size_t first, double *counts)
 {
     const records_task *task = b->task;
     const records_view *view = task->view;
@@ -585,40 +613,14 @@ static void make_view(block *b, const char *x, size_t first)
         b->norm2[i] = 1.0;
         factor[i] = 1.0;
     }
-    if (multiply && !(task->want & WANT_LENGTHS) && !view->squares)
+    if (task->want & WANT_LENGTHS)
+        count_lengths(b, counts);
+    if (multiply && !only_counts(task) && !view->squares)
         multiply_rows(b, factor);
     for (size_t i = b->rows; i < b->padded; i++)
         b->norm2[i] = 1.0;
     for (size_t i = 0; view_has_weights(task) && i < b->rows; i++)
         b->a[i] = 1.0;
-}
-
-/* Count the block's records in the cells of their lengths.  Several tables are used in turn, so that
- * one addition does not wait for the one before.  Records in no cell are counted after the last. */
-static void count_lengths(block *b, double *counts)
-{
-    const records_view *view = b->task->view;
-    const double *edges = view->edges;
-    double *lengths = b->q;
-    const size_t none = view->n_edges + 1;
-    for (size_t i = 0; i < b->padded; i += L) {
-        vd y = vload(b->y_copy + i), length = vsqrt(vload(b->norm2 + i));
-        length = view->what >= VIEW_RESIDUAL ? vabs(y) : length * vload(b->h + i);
-        if (view->what == VIEW_SCORE || view->what == VIEW_SCORE_SIZE)
-            length = length * vabs(y);
-        vstore(lengths + i, vselect(vabs(y) <= vset(DBL_MAX), length, vset(NAN)));
-    }
-    for (size_t i = 0; i < b->rows; i++) {
-        double length = lengths[i];
-        uint64_t bits;
-        memcpy(&bits, &length, sizeof bits);
-        size_t cell = view->first[bits >> 52 & 2047];
-        for (size_t k = 0; k < view->most; k++)
-            cell += length > edges[cell];
-        cell = length == length ? cell : none;
-        double *table = counts + i % COUNT_TABLES * (none + 1);
-        table[cell] += view->whole > 0.0 ? floor(view->whole * b->a[i]) : 1.0;
-    }
 }
 
 /* The factor that makes a row its score over `longest`, clipped to norm 1; NaN if not finite.  Rows

@@ -283,7 +283,7 @@ cdef int sums_of_rows(object base, const row_view *of, object X, object y, int l
     check_threads(threads)
     with nogil:
         failed = records_sums_of_view(&model, &data, &view, theta, want, divisor, threads,
-                                      gradient, hessian, meat)
+                                      gradient, hessian, meat, NULL)
     if failed:
         raise MemoryError("no memory for the partial sums")
     return 0

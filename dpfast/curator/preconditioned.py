@@ -163,11 +163,7 @@ class PreconditionedQueries(session.RowQuestions):
         label = f"{plan.label} + {receipt.query}"
         cost = math.hypot(mu, mu_counts) * (1 + ROUNDING_PRODUCT)
         charge(curator.ledger, GDP(cost), label)
-        if self._raw.read_again or self._raw.is_remote:
-            *sums, counts = self._sums(view, Counting(kernel, edges), plan.want, radius, layout)
-        else:
-            sums = self._sums(view, kernel, plan.want, radius, layout)
-            counts = self._counts(view, edges)
+        *sums, counts = self._sums(view, Counting(kernel, edges), plan.want, radius, layout)
         question = (label, cost, edges, "score", at.theta, *self._observed(view, radius))
         score = release_with_noise(curator._noise, question, plan.receipts[0], sums[0])
         counted = release_with_noise(curator._noise, question, receipt, counts / self.n)
@@ -283,15 +279,15 @@ def exact_scores(
 
 
 class Counting(NamedTuple):
-    """Kernel whose sums are followed by the norm histogram of the same rows."""
+    """Kernel whose sums are followed by the norm histogram of the same rows, in one pass."""
 
     kernel: RecordKernel
     edges: Array
 
     def sums(self, X: Any, y: Array, *arguments: Any) -> Any:
         """Compute sums and histogram of one block."""
-        *_, threads, view = arguments
-        return *self.kernel.sums(X, y, *arguments), view.counts(X, y, self.edges, threads)
+        theta, want, divisor, threads, view = arguments
+        return self.kernel.sums(X, y, theta, want, divisor, threads, view, self.edges)
 
 
 @lru_cache(maxsize=256)

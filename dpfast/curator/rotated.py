@@ -112,7 +112,9 @@ class RotatedRows:
             at = view.at.mapped(view.matrix)
             plain = view._replace(matrix=zero_and_identity(len(view.matrix))[1], at=at)
             result = query(session.compiled(plain, units, squares=self.squares))
-            return mapped(result, self._triangle) if isinstance(result, tuple) else result
+            if not isinstance(result, tuple):
+                return result
+            return *mapped(result[:3], self._triangle), *result[3:]  # counts are of no coordinates
         squares = None
         if self._keeps(view) and self.squares is None:
             squares = np.empty(len(self._records.y))

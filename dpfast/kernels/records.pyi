@@ -77,9 +77,8 @@ class RecordKernel:
         divisor: float,
         threads: int = 0,
         view: RecordView | None = None,
-    ) -> tuple[
-        NDArray[np.float64] | None, NDArray[np.float64] | None, NDArray[np.float64] | None
-    ]: ...
+        edges: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64] | None, ...]: ...
     def scores_of_runs(
         self,
         X: NDArray[np.float64 | np.float32],

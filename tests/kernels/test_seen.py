@@ -109,6 +109,9 @@ def assert_alike(X, y, view, units=None):
     expected = np.bincount(cells, minlength=len(EDGES) + 1)
     assert abs(counts - expected).sum() <= 2  # a length may be within a rounding of an edge
     assert counts.sum() == expected.sum()
+    for kernel, want in ASKED[::4]:
+        asked = *raw, np.zeros(view.matrix.shape[1]), want, len(X), 1, kernel_view
+        assert_counted_in_the_same_pass(kernel, asked, counts)
     if view.what in ("score size", "residual"):
         return
     rows, numbers = seen(X, y, view)
@@ -118,6 +121,14 @@ def assert_alike(X, y, view, units=None):
         for a, b in zip(there, kernel.sums(*raw, zero, want, len(X), 1, kernel_view), strict=True):
             if a is not None:
                 np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9 * max(1.0, abs(a).max()))
+
+
+def assert_counted_in_the_same_pass(kernel, asked, counts):
+    """The bits of sums and counts that are asked apart."""
+    *sums, cells = kernel.sums(*asked, EDGES)
+    assert cells.tolist() == counts.tolist()
+    for a, b in zip(sums, kernel.sums(*asked), strict=True):
+        assert a is b is None or a.tobytes() == b.tobytes()
 
 
 @pytest.mark.values
@@ -399,6 +410,15 @@ def kept_views(view, X, y, units=None):
     return mapped, keep, compiled(plain, units, squares=keep)
 
 
+def test_lengths_are_counted_beside_sums_of_a_view_only():
+    X, y, zero = np.zeros((3, 2)), np.zeros(3), np.zeros(2)
+    with pytest.raises(ValueError, match="lengths are those of a view"):
+        CLIPPED.sums(X, y, zero, GRADIENT, 3.0, 1, None, EDGES)
+    view = compiled(TransformedView(np.eye(3), True))
+    with pytest.raises(ValueError, match="edges must be contiguous"):
+        CLIPPED.sums(X, y, np.zeros(3), GRADIENT, 3.0, 1, view, EDGES[::2])
+
+
 @pytest.mark.parametrize(("n", "q"), SIZES)
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.values
@@ -434,6 +454,7 @@ def test_without_a_map_sums_of_kept_lengths_are_those_of_rows(isa, n, q, name):
             twin = kernel.sums(*seen(Z, coded, view), zero, want, n, 1)
             first = kernel.sums(X, y, zero, want, n, 1, mapped)
             g, h, m = kernel.sums(X, y, zero, want, n, 1, plain)
+            assert_counted_in_the_same_pass(kernel, (X, y, zero, want, n, 1, plain), counts)
             back = (
                 None if g is None else W.T @ g,
                 None if h is None else W.T @ h @ W,
