@@ -83,7 +83,7 @@ cdef int64_t next_key(int64_t low, int64_t high, bint patient) noexcept nogil:
     differing = <uint64_t>(low ^ (high - 1))
     while differing >> shift > 1:
         shift += 1
-    return (high - 1) >> shift << shift  # the roundest number inside
+    return <int64_t>(<uint64_t>(high - 1) >> shift << shift)  # the roundest number inside
 
 
 cdef inline int level_of(int64_t key) noexcept nogil:
