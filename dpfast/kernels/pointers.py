@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -18,6 +19,9 @@ from typing import Any
 #: SciPy's packages, whose own imports the modules within do not need.
 PACKAGES = ("scipy", "scipy._lib", "scipy.linalg", "scipy.special")
 
+#: Seconds that another thread waits for its package, in case that it has what is loaded meanwhile.
+MOST_SECONDS = 5.0
+
 
 @contextmanager
 def without_packages(*names: str) -> Iterator[None]:
@@ -25,7 +29,8 @@ def without_packages(*names: str) -> Iterator[None]:
 
     Afterwards they are forgotten: a later import of the packages loads and binds them as usual.
     """
-    before, standing_in = set(sys.modules), _stand_in()
+    before, loaded = set(sys.modules), threading.Event()
+    standing_in = _stand_in(loaded)
     try:
         for name in names:
             import_module(name)
@@ -35,9 +40,10 @@ def without_packages(*names: str) -> Iterator[None]:
         yield
     finally:
         _forget(before, standing_in)
+        loaded.set()
 
 
-def _stand_in() -> list[str]:
+def _stand_in(loaded: threading.Event) -> list[str]:
     """Put empty packages in the place of those that are not loaded; return their names."""
     found = PathFinder.find_spec("scipy")
     folders = [] if found is None else list(found.submodule_search_locations or ())
@@ -46,14 +52,20 @@ def _stand_in() -> list[str]:
         inner = name.split(".")[1:]
         sys.modules[name] = package = ModuleType(name)
         package.__path__ = [os.path.join(folder, *inner) for folder in folders]
-        package.__getattr__ = _of_package(name)  # type: ignore[method-assign]
+        package.__getattr__ = _of_package(name, loaded)  # type: ignore[method-assign]
     return absent
 
 
-def _of_package(name: str) -> Any:
-    """Make the ``__getattr__`` of an empty package, which another thread may have imported."""
+def _of_package(name: str, loaded: threading.Event) -> Any:
+    """Make the ``__getattr__`` of an empty package, which another thread may have imported.
+
+    That thread waits until the package itself can be imported.
+    """
+    loader = threading.get_ident()
 
     def attribute(asked: str) -> Any:
+        if asked[:2] != "__" and threading.get_ident() != loader:
+            loaded.wait(MOST_SECONDS)
         if asked[:2] == "__" or vars(sys.modules.get(name, sys)).get("__getattr__") is attribute:
             raise AttributeError(f"module {name!r} has no attribute {asked!r}")
         return getattr(import_module(name), asked)
@@ -62,11 +74,13 @@ def _of_package(name: str) -> Any:
 
 
 def _forget(before: set[str], standing_in: list[str]) -> None:
-    """Remove empty packages, and what was loaded within them."""
+    """Remove empty packages, and what was loaded within them but for what another thread loads."""
     within = tuple([f"{name}." for name in standing_in])
-    for name in [*sys.modules]:
-        if name in standing_in or (name not in before and name.startswith(within)):
-            del sys.modules[name]
+    for name, module in [*sys.modules.items()]:
+        is_loading = getattr(getattr(module, "__spec__", None), "_initializing", False)
+        new = name not in before and name.startswith(within) and not is_loading
+        if name in standing_in or new:
+            sys.modules.pop(name, None)
     standing_in.clear()
 
 

@@ -95,6 +95,30 @@ assert not hasattr(package, "no_such_name")
     assert "scipy.special" in loaded_by(script)
 
 
+def test_a_thread_that_asks_an_empty_package_waits_for_the_whole_one():
+    script = """
+import threading
+from dpfast.kernels import pointers
+found, asked = [], threading.Event()
+def user():
+    import scipy.special
+    asked.set()
+    found.append(scipy.special.expit(0.0))
+def loading(name):
+    thread = threading.Thread(target=user)
+    found.append(thread)
+    thread.start()
+    asked.wait()
+    return load(name)
+load, pointers.import_module = pointers.import_module, loading
+from dpfast.kernels.special import ndtr
+pointers.import_module = load
+found[0].join()
+assert found[1:] == [0.5], found
+"""
+    assert "scipy.special" in loaded_by(script)
+
+
 def test_a_default_fit_of_arrays_loads_no_modules_of_tables_and_no_hints():
     loaded = loaded_by(DEFAULT)
     tables = {"arithmetic", "columns", "indicators", "schema", "formula"}
