@@ -514,10 +514,10 @@ class _Treatment(Analysis[TreatmentEffect]):
         costs = (noise * candidates) ** 2 + allowance**2
         # errors of the models only add to them: those above one that is complete are not the least
         least = costs.argmin()
-        able = np.flatnonzero(
-            costs <= costs[least] + weighed.product(candidates[least : least + 1], spread)
-        )
-        best = able[(costs[able] + weighed.product(candidates[able], spread)).argmin()]
+        complete = costs[least] + weighed.product(candidates[least : least + 1], spread)
+        able = np.flatnonzero(~(costs > complete))  # all where a budget leaves no finite cost
+        costs = costs[able] + weighed.product(candidates[able], spread)
+        best = able[np.where(np.isnan(costs), math.inf, costs).argmin()]
         chosen = candidates[best], spread, allowance[best], beyond_normal[best]
         return _Bound(*map(float, chosen))
 
