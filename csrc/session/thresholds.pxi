@@ -38,7 +38,7 @@ _tabulate()
 
 cdef inline double value_of(int64_t key) noexcept nogil:
     """Return the double with this key, in a range whose differences do not overflow."""
-    cdef int64_t bits = key if key >= 0 else -key
+    cdef uint64_t bits = <uint64_t>key if key >= 0 else 0 - <uint64_t>key
     cdef double value
     memcpy(&value, &bits, sizeof(double))
     value = value if value < LARGEST else LARGEST  # beyond the largest: infinity
@@ -80,10 +80,10 @@ cdef int64_t next_key(int64_t low, int64_t high, bint patient) noexcept nogil:
         return low + (<int64_t>1 << 40)
     if patient and width > <uint64_t>2 << 22:
         return low + (<int64_t>1 << 22)
-    differing = <uint64_t>(low ^ (high - 1))
+    differing = <uint64_t>low ^ (<uint64_t>high - 1)
     while differing >> shift > 1:
         shift += 1
-    return <int64_t>(<uint64_t>(high - 1) >> shift << shift)  # the roundest number inside
+    return <int64_t>((<uint64_t>high - 1) >> shift << shift)  # the roundest number inside
 
 
 cdef inline int level_of(int64_t key) noexcept nogil:
