@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 
 import dpfast
 
@@ -26,6 +28,14 @@ def test_versions_agree(repository):
 def test_run_time_dependencies_are_numpy_and_scipy_only(repository):
     names = [re.match(r"[\w-]+", d)[0] for d in metadata(repository)["project"]["dependencies"]]
     assert names == ["numpy", "scipy"]
+
+
+def test_what_stubs_of_kernels_name_is_there(repository):
+    for stub in sorted((repository / "dpfast" / "kernels").glob("*.pyi")):
+        module = import_module(f"dpfast.kernels.{stub.stem}")
+        for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+            named = isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[0] != "_"
+            assert not named or hasattr(module, node.name), f"{stub.name}: {node.name}"
 
 
 def test_package_is_typed(repository):
